@@ -1,0 +1,1 @@
+"""Lease proxies from a proxy pool over HTTP."""

@@ -1,0 +1,1 @@
+"""The serverless proxy pool."""

@@ -1,0 +1,22 @@
+"""The clients of AWS: one per service and process, made at the first call. `AWS_ENDPOINT_URL` leads them to the emulator."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+_CONFIG = Config(
+    connect_timeout=2,
+    read_timeout=10,
+    retries={"mode": "standard", "max_attempts": 4},  # jittered; throttling included
+    max_pool_connections=20,
+)
+
+
+@cache
+def client(service: str) -> Any:
+    """The boto3 client of a service, e.g. "sqs"."""
+    return boto3.client(service, config=_CONFIG)

@@ -1,0 +1,82 @@
+"""What the pool knows of one proxy: the row of the proxies table as values. The table's codec is in `table.py`.
+
+Two writers share a row without touching each other's part: validate_proxy owns `check`, expire_leases owns `lease`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from proxypool.proxies.proxy import Anonymity, Kind, Proxy, Status
+
+DUE_SHARDS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckFacts:
+    """What checks have found so far; written by validate_proxy alone."""
+
+    passed: float = 0.0  # checks, decayed by age
+    failed: float = 0.0
+    count: int = 0  # all checks ever
+    unpruned: int = 0  # check records that prune_old_checks has not visited
+    failures_in_row: int = 0
+    latency_ms: float | None = None  # smoothed, of passed checks
+    jitter_ms: float | None = None  # smoothed deviation from it
+    exit_ip: str | None = None
+    country: str | None = None  # ISO 3166 alpha-2, lower case
+    anonymity: Anonymity | None = None
+    https: bool = False  # carried HTTPS with a verified certificate
+    tampered: bool = False  # altered what it carried: stays in the record, is never leased
+    signed: bool = False  # the verdict rests on a judge that signs
+    reason: str = ""  # of the last failure; empty after a pass
+    blame: str = ""  # whose fault that was
+    interval_seconds: int = 0  # its own cadence: how long until the next check
+    last_success_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseFacts:
+    """What holders reported; written by expire_leases alone, from the journal."""
+
+    ok: float = 0.0
+    bad: float = 0.0  # outcomes that are the proxy's fault
+    granted: int = 0
+    jid: str = ""  # the last journal entry that is folded in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyRecord:
+    """One row of the proxies table. `version` grows with every write by any writer; `claim` is 0 or epoch ms."""
+
+    proxy: Proxy
+    status: Status = Status.UNCHECKED
+    kind: Kind = Kind.UNKNOWN
+    tags: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    first_seen_at: datetime
+    last_seen_at: datetime
+    last_checked_at: datetime | None = None
+    next_check_at: datetime | None = None
+    check: CheckFacts = field(default_factory=CheckFacts)
+    lease: LeaseFacts = field(default_factory=LeaseFacts)
+    claim: int = 0
+    version: int
+
+    @property
+    def id(self) -> str:
+        """The proxy's id."""
+        return self.proxy.id
+
+
+def due_shard(status: Status, proxy_id: str) -> str | None:
+    """The partition of the index `due` that this proxy stands in, e.g. active#07; None for retired ones."""
+    if status is Status.RETIRED:
+        return None
+    return f"{status}#{int(proxy_id[:8], 16) % DUE_SHARDS:02d}"
+
+
+def due_shards(status: Status) -> list[str]:
+    """All partitions of the index `due` for one status."""
+    return [f"{status}#{shard:02d}" for shard in range(DUE_SHARDS)]

@@ -1,0 +1,386 @@
+"""The proxies table: the record of every proxy. All writes are conditional, and each makes `version` grow.
+
+Bulk writes are PartiQL statements, 25 a call (the same units as single ones, a tenth of the round trips); their WHERE
+knows AND but no OR, so that `claim` is a number on every row, 0 for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from pynamodb.attributes import (
+    DynamicMapAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
+from pynamodb.exceptions import DeleteError, UpdateError
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.models import Model
+
+from proxypool import clock
+from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
+from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, due_shard
+from proxypool.table import THROTTLES, Unbound, bind, execute
+
+FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
+SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most
+ITEMS_PER_GET = 100
+
+_CHECK_NAMES = {
+    "passed": "p",
+    "failed": "f",
+    "count": "n",
+    "unpruned": "u",
+    "failures_in_row": "r",
+    "latency_ms": "l",
+    "jitter_ms": "j",
+    "exit_ip": "x",
+    "country": "c",
+    "anonymity": "a",
+    "https": "h",
+    "tampered": "t",
+    "signed": "s",
+    "reason": "y",
+    "blame": "b",
+    "interval_seconds": "i",
+    "last_success_at": "o",
+}  # fmt: skip  (attributes are short: the item stays under 1 KB)
+_LEASE_NAMES = {"ok": "o", "bad": "b", "granted": "g"}
+
+
+class DueIndex(GlobalSecondaryIndex["ProxyItem"]):
+    """Who is to be checked, by status and shard, soonest first; keys only."""
+
+    class Meta:
+        """What DynamoDB calls it."""
+
+        index_name = "due"
+        projection = KeysOnlyProjection()
+
+    due_shard = UnicodeAttribute(hash_key=True)
+    next_check_at = NumberAttribute(range_key=True)
+
+
+class ProxyItem(Model):
+    """A row; instants are epoch seconds."""
+
+    class Meta(Unbound):
+        """Bound at run time."""
+
+    due = DueIndex()
+    proxy_id = UnicodeAttribute(hash_key=True)
+    protocol = UnicodeAttribute(attr_name="pr")
+    host = UnicodeAttribute(attr_name="ho")
+    port = NumberAttribute(attr_name="po")
+    username = UnicodeAttribute(attr_name="us", null=True)
+    password = UnicodeAttribute(attr_name="pw", null=True)
+    kind = UnicodeAttribute(attr_name="ki", null=True)
+    tags = UnicodeSetAttribute(attr_name="tg", null=True)
+    status = UnicodeAttribute(attr_name="st")
+    sources = UnicodeSetAttribute(attr_name="so", null=True)
+    first_seen_at = NumberAttribute(attr_name="fs")
+    last_seen_at = NumberAttribute(attr_name="ls")
+    last_checked_at = NumberAttribute(attr_name="lc", null=True)
+    next_check_at = NumberAttribute(null=True)
+    due_shard = UnicodeAttribute(null=True)
+    claim = NumberAttribute(default=0)
+    version = NumberAttribute()
+    check = DynamicMapAttribute(attr_name="ck", null=True)
+    lease = DynamicMapAttribute(attr_name="le", null=True)
+    jid = UnicodeAttribute(null=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserted:
+    """What writing a list's proxies did: the records that are new, how many known ones were touched, how many were not."""
+
+    new: tuple[ProxyRecord, ...]
+    updated: int
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyTable:
+    """All access to the proxies table."""
+
+    table_name: str
+
+    def get(self, proxy_id: str) -> ProxyRecord | None:
+        """One record, read consistently; None where there is none."""
+        try:
+            return from_item(self._model.get(proxy_id, consistent_read=True))
+        except ProxyItem.DoesNotExist:
+            return None
+
+    def get_many(self, proxy_ids: Iterable[str]) -> dict[str, ProxyRecord]:
+        """The records that exist, by id, 100 a call, read consistently."""
+        ids = list(dict.fromkeys(proxy_ids))
+        return {item.proxy_id: from_item(item) for item in self._model.batch_get(ids, consistent_read=True)}
+
+    def scan(self) -> Iterator[ProxyRecord]:
+        """Every record, page by page."""
+        return map(from_item, self._model.scan())
+
+    def scan_page(self, *, after: str | None, limit: int) -> tuple[list[ProxyRecord], str | None]:
+        """One page of all records and where the next begins (None at the end)."""
+        key = {"proxy_id": {"S": after}} if after else None
+        page = self._model.scan(limit=limit, page_size=limit, last_evaluated_key=key)
+        records = [from_item(item) for item in page]
+        last = page.last_evaluated_key
+        return records, last["proxy_id"]["S"] if last else None
+
+    def due(self, shard: str, *, before: datetime, after: int = 0, limit: int) -> list[tuple[str, int]]:
+        """Who in one shard of the index is due by `before`: (proxy_id, next_check_at), soonest first.
+
+        `after` goes on behind that instant (epoch seconds). The index is eventually consistent: the claim decides.
+        """
+        found = self._model.due.query(
+            shard, ProxyItem.next_check_at.between(after, clock.epoch(before)), limit=limit, page_size=limit
+        )
+        return [(item.proxy_id, int(item.next_check_at or 0)) for item in found]
+
+    def upsert_many(
+        self, proxies: Sequence[Proxy], *, source_id: str, kind: Kind, tags: frozenset[str], now: datetime
+    ) -> Upserted:
+        """Writes a list's proxies: new ones unchecked and due in an hour, known ones only where that tells something.
+
+        Idempotent: a known proxy of this source is written again once a day at most; a retired one never.
+        Raises RuntimeError where DynamoDB went on throttling (a retry of the whole is harmless).
+        """
+        known = self.get_many(proxy.id for proxy in proxies)
+        fresh = [_new_record(proxy, source_id, kind, tags, now) for proxy in proxies if proxy.id not in known]
+        stale = [record for record in known.values() if _tells_something(record, source_id, tags, now)]
+        codes = self._execute([self._insertion(record) for record in fresh])
+        new = [record for record, code in zip(fresh, codes, strict=True) if not code]
+        self._execute([self._sighting(record, source_id, tags, now) for record in stale])
+        return Upserted(new=tuple(new), updated=len(stale), unchanged=len(proxies) - len(new) - len(stale))
+
+    def claim_many(self, due: Mapping[str, int], *, now: datetime, claim_seconds: int) -> dict[str, int]:
+        """Claims proxies for a check: {proxy_id: next_check_at as in the message} → {proxy_id: claim} of those that took.
+
+        A live claim, another next_check_at or a missing row refuses: duplicates and stale messages end here.
+        """
+        until = clock.epoch_ms(now + timedelta(seconds=claim_seconds))
+        statement = (
+            f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 '
+            "WHERE proxy_id = ? AND next_check_at = ? AND claim <= ?"
+        )
+        ids = list(due)
+        rows = [(statement, _params(until, proxy_id, due[proxy_id], clock.epoch_ms(now))) for proxy_id in ids]
+        return {proxy_id: until for proxy_id, code in zip(ids, self._execute(rows), strict=True) if not code}
+
+    def record_many(self, records: Sequence[ProxyRecord]) -> set[str]:
+        """Writes what checks found (status, check facts, instants) under each record's claim, and ends the claim.
+
+        Returns the ids that took effect; a late loser's result is discarded.
+        """
+        codes = self._execute([self._result(record) for record in records])
+        return {record.id for record, code in zip(records, codes, strict=True) if not code}
+
+    def release_claims(self, claims: Mapping[str, int]) -> None:
+        """Ends claims without a result, so that a retry can claim at once."""
+        statement = f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 WHERE proxy_id = ? AND claim = ?'
+        self._execute([(statement, _params(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
+
+    def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
+        """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
+        if not facts.jid:
+            raise ValueError("a journal id is needed")
+        item = self._model(proxy_id)
+        above = ProxyItem.jid.does_not_exist() | (ProxyItem.jid < facts.jid)
+        values = {_LEASE_NAMES[name]: getattr(facts, name) for name in _LEASE_NAMES}
+        actions: list[Any] = [ProxyItem.lease.set(values), ProxyItem.jid.set(facts.jid), ProxyItem.version.add(1)]
+        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
+
+    def retag(self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None) -> bool:
+        """Sets tags (replacing) or the kind; False where there is no such proxy."""
+        actions: list[Any] = [ProxyItem.version.add(1)]
+        if tags is not None:
+            actions.append(ProxyItem.tags.set(set(tags)) if tags else ProxyItem.tags.remove())
+        if kind is not None:
+            actions.append(ProxyItem.kind.set(kind.value))
+        item = self._model(proxy_id)
+        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+
+    def retire(self, proxy_id: str) -> bool:
+        """Removes a proxy for good: the row stays as a tombstone that no list revives. False where there is none."""
+        actions: list[Any] = [
+            ProxyItem.status.set(Status.RETIRED.value), ProxyItem.due_shard.remove(), ProxyItem.next_check_at.remove(),
+            ProxyItem.claim.set(0), ProxyItem.version.add(1),
+        ]  # fmt: skip
+        item = self._model(proxy_id)
+        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+
+    def delete_dead(self, record: ProxyRecord) -> bool:
+        """Deletes the row if it is still as read: dead and unclaimed; False where it changed."""
+        unchanged = (ProxyItem.status == Status.DEAD.value) & (ProxyItem.version == record.version)
+        item = self._model(record.id)
+        return _took(lambda: item.delete(condition=unchanged))
+
+    @property
+    def _model(self) -> type[ProxyItem]:
+        return bind(ProxyItem, self.table_name)
+
+    def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
+        """The code of each statement; those that were throttled are tried again, twice."""
+        codes = list(execute(statements))
+        for _ in range(2):
+            again = [index for index, code in enumerate(codes) if code in THROTTLES]
+            if not again:
+                return codes
+            for index, code in zip(again, execute([statements[index] for index in again]), strict=True):
+                codes[index] = code
+        if any(code in THROTTLES for code in codes):
+            raise RuntimeError("DynamoDB throttles the proxies table")
+        unexpected = [code for code in codes if code not in ("", "ConditionalCheckFailed", "DuplicateItem")]
+        if unexpected:
+            raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
+        return codes
+
+    def _insertion(self, record: ProxyRecord) -> tuple[str, list[dict[str, Any]]]:
+        item = {name: value for name, value in to_item(record).serialize().items() if value is not None}
+        pairs = ", ".join(f"'{name}': ?" for name in item)
+        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', list(item.values())
+
+    def _sighting(
+        self, record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime
+    ) -> tuple[str, list[Any]]:
+        sources, all_tags = sorted(record.sources | {source_id}), sorted(record.tags | tags)
+        sets = "ls = ?, so = ?, version = version + 1" + (", tg = ?" if all_tags else "")
+        values: list[Any] = [{"N": str(clock.epoch(now))}, {"SS": sources}]
+        values += [{"SS": all_tags}] if all_tags else []
+        return f'UPDATE "{self.table_name}" SET {sets} WHERE proxy_id = ?', [*values, {"S": record.id}]
+
+    def _result(self, record: ProxyRecord) -> tuple[str, list[dict[str, Any]]]:
+        shard, due = due_shard(record.status, record.id), record.next_check_at
+        if shard is None or due is None or record.last_checked_at is None or not record.claim:
+            raise ValueError("a result has a claim, an instant and a next one")
+        statement = (
+            f'UPDATE "{self.table_name}" SET st = ?, due_shard = ?, next_check_at = ?, lc = ?, ck = ?, claim = ?, '
+            "version = version + 1 WHERE proxy_id = ? AND claim = ?"
+        )
+        facts = to_item(record).serialize()["ck"]
+        head = _params(record.status.value, shard, clock.epoch(due), clock.epoch(record.last_checked_at))
+        return statement, [*head, facts, *_params(0, record.id, record.claim)]
+
+
+def to_item(record: ProxyRecord) -> ProxyItem:
+    """The row of a record."""
+    proxy = record.proxy
+    return ProxyItem(
+        record.id,
+        protocol=proxy.protocol.value, host=proxy.host, port=proxy.port, username=proxy.username, password=proxy.password,
+        kind=record.kind.value, tags=set(record.tags) or None, status=record.status.value,
+        sources=set(record.sources) or None,
+        first_seen_at=clock.epoch(record.first_seen_at), last_seen_at=clock.epoch(record.last_seen_at),
+        last_checked_at=_seconds(record.last_checked_at), next_check_at=_seconds(record.next_check_at),
+        due_shard=due_shard(record.status, record.id) if record.next_check_at else None,
+        claim=record.claim, version=record.version,
+        check=_pack(record.check, CheckFacts(), _CHECK_NAMES) or None,
+        lease=_pack(record.lease, LeaseFacts(), _LEASE_NAMES) or None,
+        jid=record.lease.jid or None,
+    )  # fmt: skip
+
+
+def from_item(item: ProxyItem) -> ProxyRecord:
+    """The record of a row; attributes that this version does not know are ignored."""
+    return ProxyRecord(
+        proxy=Proxy(Protocol(item.protocol), item.host, int(item.port), item.username, item.password),
+        status=Status(item.status),
+        kind=Kind(item.kind or Kind.UNKNOWN),
+        tags=frozenset(item.tags or ()),
+        sources=frozenset(item.sources or ()),
+        first_seen_at=clock.from_epoch(item.first_seen_at),
+        last_seen_at=clock.from_epoch(item.last_seen_at),
+        last_checked_at=_instant(item.last_checked_at),
+        next_check_at=_instant(item.next_check_at),
+        check=_unpack_check(item.check.as_dict() if item.check is not None else {}),
+        lease=_unpack_lease(item.lease.as_dict() if item.lease is not None else {}, item.jid or ""),
+        claim=int(item.claim),
+        version=int(item.version),
+    )
+
+
+def from_image(image: Mapping[str, Any]) -> ProxyRecord:
+    """The record in a stream's image (DynamoDB's own JSON); raises ValueError or KeyError where it is none."""
+    item = ProxyItem()
+    item.deserialize(dict(image))
+    return from_item(item)
+
+
+def _new_record(proxy: Proxy, source_id: str, kind: Kind, tags: frozenset[str], now: datetime) -> ProxyRecord:
+    return ProxyRecord(
+        proxy=proxy, kind=kind, tags=tags, sources=frozenset({source_id}), first_seen_at=now, last_seen_at=now,
+        next_check_at=now + timedelta(seconds=FIRST_CHECK_SECONDS), version=clock.epoch_ms(now),
+    )  # fmt: skip
+
+
+def _tells_something(record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime) -> bool:
+    if record.status is Status.RETIRED:
+        return False
+    old = now - record.last_seen_at >= timedelta(seconds=SEEN_SECONDS)
+    return old or source_id not in record.sources or not tags <= record.tags
+
+
+def _pack(facts: Any, empty: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """Facts as a map of short names, without those that say nothing."""
+    out: dict[str, Any] = {}
+    for name, short in names.items():
+        value = getattr(facts, name)
+        if value == getattr(empty, name):
+            continue
+        if isinstance(value, datetime):
+            value = clock.epoch(value)
+        elif isinstance(value, StrEnum):
+            value = value.value
+        elif isinstance(value, float):
+            value = round(value, 4)
+        out[short] = value
+    return out
+
+
+def _unpack_check(packed: Mapping[str, Any]) -> CheckFacts:
+    values = {name: packed[short] for name, short in _CHECK_NAMES.items() if short in packed}
+    for name in ("count", "unpruned", "failures_in_row", "interval_seconds"):
+        if name in values:
+            values[name] = int(values[name])
+    if "anonymity" in values:
+        values["anonymity"] = Anonymity(values["anonymity"])
+    if "last_success_at" in values:
+        values["last_success_at"] = clock.from_epoch(values["last_success_at"])
+    return CheckFacts(**values)
+
+
+def _unpack_lease(packed: Mapping[str, Any], jid: str) -> LeaseFacts:
+    values = {name: packed[short] for name, short in _LEASE_NAMES.items() if short in packed}
+    return LeaseFacts(
+        ok=float(values.get("ok", 0)), bad=float(values.get("bad", 0)), granted=int(values.get("granted", 0)), jid=jid
+    )
+
+
+def _params(*values: str | int) -> list[dict[str, Any]]:
+    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]
+
+
+def _seconds(instant: datetime | None) -> int | None:
+    return None if instant is None else clock.epoch(instant)
+
+
+def _instant(seconds: float | None) -> datetime | None:
+    return None if seconds is None else clock.from_epoch(seconds)
+
+
+def _took(write: Any) -> bool:
+    """Whether a conditional write took effect."""
+    try:
+        write()
+    except (UpdateError, DeleteError) as error:
+        if error.cause_response_code == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True

@@ -1,0 +1,108 @@
+"""What the two queues carry, and how it is sent: versioned JSON, ten messages a call, nothing dropped unsaid."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, TypeVar
+
+from proxypool import aws
+from proxypool.errors import MessageError, ProxyPoolError
+
+VERSION = 1
+MESSAGES_PER_CALL = 10
+MAX_DELAY_SECONDS = 900
+RECHECK_GROUP = "recheck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapeMessage:
+    """Scrape this source; `offset` goes on in a stored copy of its list (`key`) where one message was not enough."""
+
+    source_id: str
+    key: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateMessage:
+    """Check this proxy, if it is still due at `next_check_at` (epoch seconds): a stale or second copy ends at the claim."""
+
+    proxy_id: str
+    next_check_at: int
+    sweep_id: str = ""
+
+
+Message = ScrapeMessage | ValidateMessage
+_T = TypeVar("_T", ScrapeMessage, ValidateMessage)
+
+
+class SendFailed(ProxyPoolError):
+    """The queue did not take some messages; `failed` are those."""
+
+    def __init__(self, failed: Sequence[Message]) -> None:
+        super().__init__(f"{len(failed)} messages were not taken")
+        self.failed = failed
+
+
+def encode(message: Message) -> str:
+    """The message's body."""
+    return json.dumps({"v": VERSION, **asdict(message)}, separators=(",", ":"))
+
+
+def decode(body: str, kind: type[_T]) -> _T:
+    """The message in a body; unknown members are ignored. Raises MessageError with the reason where it is not one."""
+    try:
+        value = json.loads(body)
+    except (ValueError, TypeError) as error:
+        raise MessageError("not JSON") from error
+    if not isinstance(value, dict):
+        raise MessageError("not an object")
+    if value.get("v") != VERSION:
+        raise MessageError("unknown version")
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        wanted = {"str": str, "int": int}[str(field.type)]
+        given = value.get(field.name, field.default)
+        if not isinstance(given, wanted) or isinstance(given, bool):
+            raise MessageError(f"field {field.name} is missing or of another type")
+        values[field.name] = given
+    return kind(**values)
+
+
+def send(queue_url: str, messages: Iterable[Message], *, group: str, delay_seconds: int = 0) -> int:
+    """Sends all messages, ten a call; returns how many. `group` keeps queues fair: one source cannot starve the others.
+
+    A message that the queue refuses is tried once more; raises SendFailed with those that it refused again.
+    """
+    waiting = list(messages)
+    failed: list[Message] = []
+    for start in range(0, len(waiting), MESSAGES_PER_CALL):
+        page = waiting[start : start + MESSAGES_PER_CALL]
+        for _ in range(2):
+            page = _send_page(queue_url, page, group, min(delay_seconds, MAX_DELAY_SECONDS))
+            if not page:
+                break
+        failed += page
+    if failed:
+        raise SendFailed(failed)
+    return len(waiting)
+
+
+def waiting(queue_url: str) -> int:
+    """About how many messages wait in the queue, delayed ones included."""
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
+    found: Mapping[str, str] = aws.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)[
+        "Attributes"
+    ]
+    return sum(int(found.get(name, 0)) for name in names)
+
+
+def _send_page(queue_url: str, page: Sequence[Message], group: str, delay_seconds: int) -> list[Message]:
+    entries = [
+        {"Id": str(index), "MessageBody": encode(message), "MessageGroupId": group, "DelaySeconds": delay_seconds}
+        for index, message in enumerate(page)
+    ]
+    answer = aws.client("sqs").send_message_batch(QueueUrl=queue_url, Entries=entries)
+    return [page[int(entry["Id"])] for entry in answer.get("Failed", [])]

@@ -1,0 +1,105 @@
+"""Small shared facts in the `state` table: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import PutError
+from pynamodb.models import Model
+
+from proxypool.table import Unbound, bind
+
+SETTINGS, GAUGES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "epoch", "rebuild", "frozen"
+SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
+
+
+class StateItem(Model):
+    """One fact: a name, its value as JSON, a number that counters grow, and when it ages out (epoch seconds)."""
+
+    class Meta(Unbound):
+        """Bound at run time."""
+
+    name = UnicodeAttribute(hash_key=True)
+    value = JSONAttribute(null=True)
+    number = NumberAttribute(null=True)
+    expires_at = NumberAttribute(attr_name="ttl", null=True)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state table. Reads are consistent and treat an item past its TTL as absent."""
+
+    table_name: str
+
+    def get(self, name: str) -> Any:
+        """The value, or None where there is none (any more)."""
+        try:
+            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
+        except StateItem.DoesNotExist:
+            return None
+        return None if _is_over(item) else item.value
+
+    def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
+        """Sets the value; it ages out after `ttl_seconds`."""
+        bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds)).save()
+
+    def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
+        """Sets the value where none is (or where it is past its TTL); False if somebody else was first."""
+        item = bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds))
+        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= int(time.time()))
+        try:
+            item.save(condition=free)
+        except PutError as error:
+            if error.cause_response_code == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+    def add(self, name: str, amount: float, *, ttl_seconds: int | None = None) -> float:
+        """Adds to a counter and returns its new value."""
+        item = bind(StateItem, self.table_name)(name)
+        actions: list[Any] = [StateItem.number.add(amount)]
+        if ttl_seconds is not None:
+            actions.append(StateItem.expires_at.set(int(time.time()) + ttl_seconds))
+        item.update(actions=actions)
+        return float(item.number or 0)
+
+    def number(self, name: str) -> float:
+        """A counter's value, 0 where there is none."""
+        try:
+            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
+        except StateItem.DoesNotExist:
+            return 0.0
+        return 0.0 if _is_over(item) else float(item.number or 0)
+
+    def delete(self, name: str) -> None:
+        """Removes the fact; nothing happens where there is none."""
+        bind(StateItem, self.table_name)(name).delete()
+
+
+_seen: dict[str, tuple[float, dict[str, Any]]] = {}
+
+
+def operator_settings(state: State) -> dict[str, Any]:
+    """What the operator set by PATCH /settings, at most 30 s old."""
+    at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
+    if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
+        value = state.get(SETTINGS) or {}
+        _seen[state.table_name] = (time.monotonic(), value)
+    return value
+
+
+def is_paused(state: State) -> bool:
+    """Whether the operator stopped the pool (the kill switch)."""
+    return bool(operator_settings(state).get("paused"))
+
+
+def _is_over(item: StateItem) -> bool:
+    return item.expires_at is not None and item.expires_at <= time.time()
+
+
+def _expiry(ttl_seconds: int | None) -> int | None:
+    return None if ttl_seconds is None else int(time.time()) + ttl_seconds

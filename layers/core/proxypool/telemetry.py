@@ -1,0 +1,117 @@
+"""Logs and metrics: one logger, one table of metrics. The `lease` function does without (its good path prints nothing).
+
+A log message is a constant phrase; facts are fields. Metrics leave as CloudWatch's embedded format, in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from enum import StrEnum
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
+from aws_lambda_powertools.metrics import MetricUnit, single_metric
+
+NAMESPACE: Final = "ProxyPool"
+MAX_FIELD_CHARS: Final = 1024  # a source's text never fills the log
+_USERINFO: Final = re.compile(r"(?<=://)[^/@\s\"']*@")
+_SECRET_FIELD: Final = re.compile(r"password|secret|token|authorization|cookie|proxy_url|(^|_)url$", re.IGNORECASE)
+
+
+class Metric(StrEnum):
+    """Every metric that exists; each stands on the dashboard (a test compares both)."""
+
+    # scrape
+    SOURCES_ENQUEUED = "SourcesEnqueued"
+    SOURCES_SCRAPED = "SourcesScraped"
+    SOURCES_FAILED = "SourcesFailed"
+    LINES_REJECTED = "LinesRejected"
+    PROXIES_DISCOVERED = "ProxiesDiscovered"
+    PROXIES_UPDATED = "ProxiesUpdated"
+    SSRF_BLOCKED = "SsrfBlocked"
+    # sweep and validate
+    PROXIES_ENQUEUED = "ProxiesEnqueued"
+    PROXIES_OVERDUE = "ProxiesOverdue"
+    CHECKS_PASSED = "ChecksPassed"
+    CHECKS_FAILED = "ChecksFailed"
+    CHECKS_INCONCLUSIVE = "ChecksInconclusive"
+    CHECKS_SUPERSEDED = "ChecksSuperseded"
+    JUDGE_DOWN = "JudgeDown"
+    # retention
+    PROXIES_PRUNED = "ProxiesPruned"
+    CHECKS_PRUNED = "ChecksPruned"
+    # index, leases
+    PROXIES_INDEXED = "ProxiesIndexed"
+    RECORDS_SKIPPED = "RecordsSkipped"
+    PROJECTION_LAG = "ProjectionLag"
+    LEASES_GRANTED = "LeasesGranted"
+    LEASES_RENEWED = "LeasesRenewed"
+    LEASES_RELEASED = "LeasesReleased"
+    LEASES_EXPIRED = "LeasesExpired"
+    LEASES_REFUSED = "LeasesRefused"
+    LEASES_OPEN = "LeasesOpen"
+    PROXIES_READY = "ProxiesReady"
+    JOURNAL_LENGTH = "JournalLength"
+    JOURNAL_AGE = "JournalAge"
+    # any task
+    TASKS_FAILED = "TasksFailed"
+    TASK_DURATION = "TaskDuration"
+
+
+UNITS: Final[dict[Metric, MetricUnit]] = {
+    Metric.TASK_DURATION: MetricUnit.Milliseconds,
+    Metric.PROJECTION_LAG: MetricUnit.Milliseconds,
+    Metric.JOURNAL_AGE: MetricUnit.Seconds,
+}
+"""The unit of each metric that is not a count."""
+
+metrics = Metrics(namespace=NAMESPACE, service="proxypool")
+
+
+class _Masking(LambdaPowertoolsFormatter):
+    """Structured JSON in which no credential and no endless text stands."""
+
+    def serialize(self, log: Any) -> str:
+        return super().serialize({key: _masked(str(key), value) for key, value in log.items()})
+
+
+log = Logger(service="proxypool", logger_formatter=_Masking(), use_rfc3339=True, utc=True)
+for noisy in ("httpx", "httpcore", "botocore", "urllib3"):  # httpx logs every URL at INFO, passwords included
+    logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def count(metric: Metric, value: float = 1) -> None:
+    """Adds to a metric of this invocation; the task's end writes it out."""
+    metrics.add_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value)
+
+
+def count_by(metric: Metric, value: float, dimension: str, name: str) -> None:
+    """Writes a metric with one dimension of a closed set, e.g. reason=pool_empty. Never an id, a URL or an owner."""
+    with single_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE) as one:
+        one.add_dimension(name=dimension, value=name)
+
+
+def flush() -> None:
+    """Writes out what this invocation counted."""
+    if metrics.metric_set:
+        metrics.flush_metrics()
+    metrics.clear_metrics()
+
+
+def masked(text: str) -> str:
+    """The text without user names and passwords of URLs, cut to 1,024 characters."""
+    return _USERINFO.sub("***@", text)[:MAX_FIELD_CHARS]
+
+
+def _masked(key: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(str(name), item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(key, item) for item in value]
+    if isinstance(value, str):
+        if _SECRET_FIELD.search(key) and not key.endswith(("queue_url", "_arn")):
+            return masked(value) if key.endswith("url") else "***"
+        return masked(value)
+    return value

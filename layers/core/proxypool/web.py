@@ -1,0 +1,240 @@
+"""HTTP as the functions see it: an API Gateway event (payload 2.0) in, a response dictionary out. Standard library only.
+
+`lease` imports this at its cold start, so nothing here may import a vendor's library.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proxypool.errors import ApiError, Invalid, NotJson, TooLarge, Unidentified
+
+MAX_BODY_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
+OWNER_HEADER: Final = "x-proxypool-owner"
+_OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
+
+Event = Mapping[str, Any]
+Response = dict[str, Any]
+
+
+def respond(status: int, body: object = None, headers: Mapping[str, str] | None = None) -> Response:
+    """A response with a JSON body (none for 204)."""
+    kind = "application/problem+json" if status >= 400 else "application/json"
+    out: Response = {"statusCode": status, "headers": {"content-type": kind, **(headers or {})}}
+    if body is not None:
+        out["body"] = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return out
+
+
+def problem(error: ApiError) -> Response:
+    """The error as problem details; Retry-After in whole seconds where the error has one."""
+    headers = {} if error.retry_after_seconds is None else {"retry-after": str(error.retry_after_seconds)}
+    return respond(error.status, error.problem(), headers)
+
+
+def header(event: Event, name: str) -> str | None:
+    """A request header by its lower-case name (API Gateway lower-cases them)."""
+    value = (event.get("headers") or {}).get(name)
+    return value if isinstance(value, str) else None
+
+
+def query(event: Event) -> dict[str, str]:
+    """The query parameters, one value each."""
+    return dict(event.get("queryStringParameters") or {})
+
+
+def body_object(event: Event, *, optional: bool = False) -> dict[str, Any]:
+    """The request's body as a JSON object; {} where it is empty and `optional`.
+
+    Raises NotJson (wrong type, syntax, encoding, duplicate keys, NaN, too deep) or TooLarge (over 64 KB).
+    """
+    text = event.get("body") or ""
+    if not text:
+        if optional:
+            return {}
+        raise NotJson("the body is empty")
+    kind = (header(event, "content-type") or "application/json").partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise NotJson("the content type is not application/json")
+    if (header(event, "content-encoding") or "identity").lower() != "identity":
+        raise NotJson("the body is encoded")
+    raw = _decode(text) if event.get("isBase64Encoded") else text.encode("utf-8", "surrogatepass")
+    if len(raw) > MAX_BODY_BYTES:
+        raise TooLarge(f"at most {MAX_BODY_BYTES} bytes")
+    return parse_object(raw)
+
+
+def parse_object(raw: bytes) -> dict[str, Any]:
+    """Strict JSON: an object in UTF-8, without duplicate keys, NaN or Infinity; raises NotJson."""
+    if _depth(raw) > MAX_DEPTH:
+        raise NotJson("the JSON is nested too deep")
+    try:
+        value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise NotJson("the body is not JSON") from error
+    if not isinstance(value, dict):
+        raise NotJson("the body is not a JSON object")
+    return value
+
+
+def owner(event: Event, *, local: bool) -> str:
+    """Who asks. On AWS from the request context only: the IAM role's id, else the token's subject; raises Unidentified.
+
+    `local`: the stack on a laptop has no authorizer; there the header X-Proxypool-Owner names the owner, default "local".
+    """
+    context = event.get("requestContext") or {}
+    authorizer = context.get("authorizer") or {}
+    iam, jwt = authorizer.get("iam") or {}, authorizer.get("jwt") or {}
+    name = str(iam.get("userId") or "").partition(":")[0] or str((jwt.get("claims") or {}).get("sub") or "")
+    if not name and local:
+        name = header(event, OWNER_HEADER) or "local"
+    if not _OWNER.fullmatch(name):
+        raise Unidentified()
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """What one member of a request must be. `kind` is str, int, float, bool or list (of str)."""
+
+    kind: type
+    default: Any = None
+    required: bool = False
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    pattern: str = ""  # the whole text, or each item of a list
+    max_items: int | None = None
+    description: str = ""
+
+    def schema(self) -> dict[str, Any]:
+        """This field as JSON schema."""
+        out: dict[str, Any] = {"type": _JSON_TYPES[self.kind]}
+        text = (
+            {"enum": list(self.choices)}
+            if self.choices
+            else {"pattern": f"^(?:{self.pattern})$"}
+            if self.pattern
+            else {}
+        )
+        if self.kind is list:
+            out |= {"items": {"type": "string"} | text, "uniqueItems": True}
+            if self.max_items is not None:
+                out["maxItems"] = self.max_items
+        else:
+            out |= text
+        for name, value in (("minimum", self.minimum), ("maximum", self.maximum)):
+            if value is not None:
+                out[name] = value
+        if self.default not in (None, ()):
+            out["default"] = self.default
+        if self.description:
+            out["description"] = self.description
+        return out
+
+
+def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of a request, defaults filled in; raises Invalid naming every field that is wrong, unknown or missing."""
+    errors: list[dict[str, str]] = [{"field": name, "message": "unknown"} for name in body if name not in fields]
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name not in body or body[name] is None:
+            if field.required:
+                errors.append({"field": name, "message": "required"})
+            values[name] = field.default
+            continue
+        message = _wrong(body[name], field)
+        if message:
+            errors.append({"field": name, "message": message})
+        else:
+            values[name] = tuple(body[name]) if field.kind is list else field.kind(body[name])
+    if errors:
+        raise Invalid(errors)
+    return values
+
+
+def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """A request body as JSON schema: what `read_fields` takes, and nothing else."""
+    out: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: field.schema() for name, field in fields.items()},
+    }
+    required = [name for name, field in fields.items() if field.required]
+    return out | ({"required": required} if required else {})
+
+
+_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array"}
+
+
+def _wrong(value: Any, field: Field) -> str:
+    if field.kind is list:
+        return _wrong_list(value, field)
+    accepted = (int, float) if field.kind is float else (field.kind,)
+    if type(value) not in accepted:  # exactly: True is an int, too
+        return f"must be {_JSON_TYPES[field.kind]}"
+    if isinstance(value, str):
+        return _wrong_text(value, field)
+    least = -math.inf if field.minimum is None else field.minimum
+    most = math.inf if field.maximum is None else field.maximum
+    if not least <= float(value) <= most:
+        return f"must be from {field.minimum} to {field.maximum}"
+    return ""
+
+
+def _wrong_list(value: Any, field: Field) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return "must be a list of strings"
+    if field.max_items is not None and len(value) > field.max_items:
+        return f"at most {field.max_items} items"
+    if len(set(value)) != len(value):
+        return "must not repeat an item"
+    return next(filter(None, (_wrong_text(item, field) for item in value)), "")
+
+
+def _wrong_text(value: str, field: Field) -> str:
+    if field.choices and value not in field.choices:
+        return "must be one of " + ", ".join(field.choices)
+    if field.pattern and not re.fullmatch(field.pattern, value):
+        return f"must match {field.pattern}"
+    return ""
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise NotJson("the body is not base64") from error
+
+
+def _depth(raw: bytes) -> int:
+    """How deep brackets nest at most (brackets inside of strings count too: a bound, not a parse)."""
+    depth = deepest = 0
+    for byte in raw:
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in out:
+            raise ValueError("a key is there twice")
+        out[name] = value
+    return out
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

