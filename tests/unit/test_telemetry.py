@@ -1,0 +1,32 @@
+"""The log: structured, masked, bounded."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from proxypool.telemetry import log
+
+
+@pytest.fixture
+def out(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    stream = io.StringIO()
+    monkeypatch.setattr(log.registered_handler, "stream", stream)
+    return stream
+
+
+def test_no_credential_reaches_the_log(out: io.StringIO) -> None:
+    """I19, case 36."""
+    log.info("proxy seen", proxy_url="socks5://u-AR:s3cret@h:80", error="GET http://u:s3cret@h/ failed", password="s3cret",
+             nested={"authorization": "s3cret", "note": ["http://a:s3cret@b"]})  # fmt: skip
+    line = out.getvalue()
+    assert "s3cret" not in line
+    assert json.loads(line)["message"] == "proxy seen"
+
+
+def test_newlines_and_endless_texts_stay_in_one_short_line(out: io.StringIO) -> None:
+    """Input 89."""
+    log.info("source read", text="a\n\x1b[31mred\n" + "x" * 1_000_000)
+    line = out.getvalue()
+    assert line.count("\n") == 1
+    assert len(line) < 3_000

@@ -1,0 +1,119 @@
+"""The request reader: strict, and precise about what is wrong."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from proxypool import web
+from proxypool.errors import ApiError, Invalid, NotJson, PoolEmpty, TooLarge, Unidentified
+
+FIELDS = {
+    "ttl": web.Field(kind=int, default=60, minimum=1, maximum=900),
+    "score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
+    "country": web.Field(kind=str, pattern="[a-z]{2}"),
+    "mode": web.Field(kind=str, default="a", choices=("a", "b")),
+    "tags": web.Field(kind=list, default=(), pattern="[a-z0-9-]{1,32}", max_items=3),
+    "fast": web.Field(kind=bool, default=False),
+}
+
+
+@pytest.mark.parametrize("value", [-1, 0, 901, 1_000_000_000, 60.0, "60", True, [60]])
+def test_a_number_that_is_not_a_plain_integer_in_range_names_its_field(value: object) -> None:
+    """Input 55."""
+    with pytest.raises(Invalid) as caught:
+        web.read_fields({"ttl": value}, FIELDS)
+    assert [error["field"] for error in caught.value.extra["errors"]] == ["ttl"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"country": "us}\n"},  # would leave the key's hash tag
+        {"tags": ["a", "a"]},
+        {"tags": ["a", "b", "c", "d"]},
+        {"tags": ["A{x}"]},
+        {"tags": "a"},
+        {"mode": "c"},
+        {"fast": 1},
+        {"score": 1.01},
+    ],
+)
+def test_a_value_outside_its_charset_set_or_size_is_refused(body: dict[str, Any]) -> None:
+    """Inputs 56, 63."""
+    with pytest.raises(Invalid):
+        web.read_fields(body, FIELDS)
+
+
+def test_an_unknown_member_and_every_wrong_one_are_named_together() -> None:
+    with pytest.raises(Invalid) as caught:
+        web.read_fields({"owner": "me", "ttl": 0}, FIELDS)
+    assert {error["field"] for error in caught.value.extra["errors"]} == {"owner", "ttl"}
+
+
+def test_defaults_fill_what_is_missing_and_lists_become_tuples() -> None:
+    assert web.read_fields({"tags": ["x"], "score": 1}, FIELDS) == {
+        "ttl": 60, "score": 1.0, "country": None, "mode": "a", "tags": ("x",), "fast": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"body": "{"},
+        {"body": "[]"},
+        {"body": '{"a":1,"a":2}'},
+        {"body": '{"a":NaN}'},
+        {"body": '{"a":' + "[" * 20 + "]" * 20 + "}"},
+        {"body": "{}", "headers": {"content-type": "text/plain"}},
+        {"body": "{}", "headers": {"content-encoding": "gzip"}},
+        {"body": "not base64!", "isBase64Encoded": True},
+        {"body": base64.b64encode(b'{"a":"\xff"}').decode(), "isBase64Encoded": True},
+        {"body": ""},
+    ],
+    ids=["syntax", "list", "twice", "nan", "deep", "type", "encoded", "base64", "utf-8", "empty"],
+)
+def test_what_is_not_one_plain_json_object_is_400(event: dict[str, Any]) -> None:
+    """Input 62."""
+    with pytest.raises(NotJson):
+        web.body_object(event)
+
+
+def test_a_large_body_is_413() -> None:
+    """Input 62."""
+    with pytest.raises(TooLarge):
+        web.body_object({"body": '{"a":"' + "x" * web.MAX_BODY_BYTES + '"}'})
+
+
+@pytest.mark.parametrize(
+    ("context", "owner"),
+    [
+        ({"authorizer": {"iam": {"userId": "AROAEXAMPLE:session-1"}}}, "AROAEXAMPLE"),
+        ({"authorizer": {"jwt": {"claims": {"sub": "team-a"}}}}, "team-a"),
+    ],
+)
+def test_the_owner_comes_from_the_request_context(context: dict[str, Any], owner: str) -> None:
+    """Input 61: a header or body cannot name another owner."""
+    event = {"requestContext": context, "headers": {"x-proxypool-owner": "other"}, "body": '{"owner":"other"}'}
+    assert web.owner(event, local=False) == owner
+
+
+def test_nobody_is_nobody_on_aws_and_local_on_a_laptop() -> None:
+    with pytest.raises(Unidentified):
+        web.owner({"headers": {"x-proxypool-owner": "me"}}, local=False)
+    assert web.owner({}, local=True) == "local"
+    assert web.owner({"headers": {"x-proxypool-owner": "me"}}, local=True) == "me"
+
+
+def test_a_problem_carries_its_type_its_members_and_a_bounded_retry_after() -> None:
+    response = web.problem(PoolEmpty("none", retry_after_seconds=900, reasons={"held": 3}))
+    assert response["statusCode"] == 409
+    assert response["headers"]["retry-after"] == "30"
+    assert '"type":"pool_empty"' in response["body"]
+    assert '"reasons":{"held":3}' in response["body"]
+
+
+def test_every_error_of_the_table_has_its_own_type() -> None:
+    types = [error.type for error in ApiError.__subclasses__()]
+    assert len(types) == len(set(types))
