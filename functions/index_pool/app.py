@@ -1,0 +1,25 @@
+"""index_pool: carries each committed change of a proxy from the table's stream into Redis, in order, until it gets through."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from proxypool.leases.build import cache_of
+from proxypool.leases.index import Index
+from proxypool.leases.project import project
+from proxypool.settings import settings
+from proxypool.telemetry import flush
+
+
+@cache
+def index() -> Index:
+    """The ready index of this process."""
+    return Index(cache_of(settings()), settings().max_age_seconds)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Takes a batch of stream records; the first that must come again is named, and all behind it come with it."""
+    failed = project(event["Records"], index())
+    flush()
+    return {"batchItemFailures": [{"itemIdentifier": failed}] if failed else []}

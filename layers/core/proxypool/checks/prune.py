@@ -1,0 +1,92 @@
+"""The two daily cleanings. Both go page by page with a cursor, may overlap, and stop in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from proxypool.checks.retention import is_prunable, prunable_checks
+from proxypool.checks.table import ChecksTable
+from proxypool.proxies.proxy import Status
+from proxypool.proxies.record import ProxyRecord, due_shards
+from proxypool.proxies.table import ProxyTable
+from proxypool.settings import Settings
+from proxypool.state import State
+from proxypool.telemetry import Metric, count
+
+RESERVE_SECONDS: Final = 10.0
+PAGE: Final = 200
+DEAD_CURSOR: Final = "cursor:prune_dead_proxies"
+CHECKS_CURSOR: Final = "cursor:prune_old_checks"
+FAR: Final = datetime(2200, 1, 1, tzinfo=UTC)  # dead proxies are due somewhere in the next week
+
+
+@dataclass(frozen=True, slots=True)
+class Pruner:
+    """Cleans the tables of one deployment."""
+
+    proxies: ProxyTable
+    checks: ChecksTable
+    state: State
+    settings: Settings
+
+    def dead_proxies(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:
+        """Deletes long-dead proxies with their checks, shard by shard; lease records stay for the audit."""
+        pruned = 0
+        shards = due_shards(Status.DEAD)
+        first = int((self.state.get(DEAD_CURSOR) or {}).get("shard", 0))
+        for index in [*range(first, len(shards)), *range(first)]:
+            for record in self._dead(shards[index]):
+                if seconds_left() <= RESERVE_SECONDS:
+                    self.state.put(DEAD_CURSOR, {"shard": index})
+                    return _counted(Metric.PROXIES_PRUNED, pruned)
+                if is_prunable(record, now=now, days=self.settings.dead_retention_days):
+                    pruned += self._delete(record)
+        self.state.put(DEAD_CURSOR, {"shard": 0})
+        return _counted(Metric.PROXIES_PRUNED, pruned)
+
+    def old_checks(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:
+        """Deletes old checks of the proxies that have more than `check_keep` of them."""
+        pruned = 0
+        after: str | None = (self.state.get(CHECKS_CURSOR) or {}).get("after")
+        while seconds_left() > RESERVE_SECONDS:
+            page, after = self.proxies.scan_page(after=after, limit=PAGE)
+            pruned += sum(
+                self._trim(record, now) for record in page if record.check.unpruned > self.settings.check_keep
+            )
+            self.state.put(CHECKS_CURSOR, {"after": after})
+            if after is None:
+                break
+        return _counted(Metric.CHECKS_PRUNED, pruned)
+
+    def _dead(self, shard: str) -> Iterator[ProxyRecord]:
+        limit, after = PAGE, 0
+        while True:
+            found = self.proxies.due(shard, before=FAR, after=after, limit=limit)
+            yield from self.proxies.get_many(proxy_id for proxy_id, _ in found).values()
+            if len(found) < limit:
+                return
+            if found[-1][1] == after:
+                limit *= 2
+            after = found[-1][1]
+
+    def _delete(self, record: ProxyRecord) -> bool:
+        """Checks last: what is left of them after a crash is ended by TTL."""
+        if not self.proxies.delete_dead(record):
+            return False
+        self.checks.delete(record.id, self.checks.keys(record.id))
+        return True
+
+    def _trim(self, record: ProxyRecord, now: datetime) -> int:
+        known = self.settings
+        old = prunable_checks(
+            self.checks.keys(record.id), now=now, days=known.check_retention_days, keep=known.check_keep
+        )
+        return self.checks.delete(record.id, old)
+
+
+def _counted(metric: Metric, number: int) -> dict[str, int]:
+    count(metric, number)
+    return {"count": number}

@@ -1,0 +1,86 @@
+"""The checks table: one small item per check, append-only, ended by TTL or by prune_old_checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pynamodb.attributes import DynamicMapAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.models import Model
+
+from proxypool import clock
+from proxypool.checks.check import Check
+from proxypool.table import Unbound, bind
+
+
+class CheckItem(Model):
+    """A row; the facts of the check are a map of what is not empty."""
+
+    class Meta(Unbound):
+        """Bound at run time."""
+
+    proxy_id = UnicodeAttribute(hash_key=True)
+    checked_at = UnicodeAttribute(range_key=True)  # ISO 8601 # the claim that it was made under
+    facts = DynamicMapAttribute(attr_name="f")
+    expires_at = NumberAttribute(attr_name="ttl")
+
+
+@dataclass(frozen=True, slots=True)
+class ChecksTable:
+    """All access to the checks table. Reads leave out what is past its TTL."""
+
+    table_name: str
+
+    def add(self, checks: Sequence[tuple[Check, int]], *, ttl_days: int) -> None:
+        """Writes checks, each with the claim that it was made under: repeated, it is the same item."""
+        with self._model.batch_write() as batch:
+            for check, claim in checks:
+                expires_at = clock.epoch(check.checked_at) + ttl_days * 86_400
+                batch.save(self._model(check.proxy_id, _key(check, claim), facts=_facts(check), expires_at=expires_at))
+
+    def newest_first(self, proxy_id: str, *, now: datetime, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The checks of a proxy, newest first, as plain facts with `checked_at` (the sort key)."""
+        alive = CheckItem.expires_at > clock.epoch(now)
+        for item in self._model.query(proxy_id, filter_condition=alive, scan_index_forward=False, limit=limit):
+            yield {"checked_at": item.checked_at, **item.facts.as_dict()}
+
+    def keys(self, proxy_id: str) -> list[str]:
+        """The sort keys of all of a proxy's checks, newest first."""
+        found = self._model.query(proxy_id, scan_index_forward=False, attributes_to_get=["proxy_id", "checked_at"])
+        return [item.checked_at for item in found]
+
+    def delete(self, proxy_id: str, keys: Iterable[str]) -> int:
+        """Deletes these checks; returns how many."""
+        number = 0
+        with self._model.batch_write() as batch:
+            for key in keys:
+                batch.delete(self._model(proxy_id, key))
+                number += 1
+        return number
+
+    @property
+    def _model(self) -> type[CheckItem]:
+        return bind(CheckItem, self.table_name)
+
+
+def _key(check: Check, claim: int) -> str:
+    return f"{clock.iso(check.checked_at)}#{claim}"
+
+
+def _facts(check: Check) -> dict[str, Any]:
+    facts = {
+        "verdict": check.verdict.value,
+        "reason": check.reason.value if check.reason else None,
+        "blame": check.blame.value if check.blame else None,
+        "timings_ms": check.timings_ms or None,
+        "latency_ms": check.latency_ms,
+        "exit_ip": check.exit_ip,
+        "country": check.country,
+        "anonymity": check.anonymity.value if check.anonymity else None,
+        "https": check.https or None,
+        "signed": check.signed or None,
+        "tampered": check.tampered or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}

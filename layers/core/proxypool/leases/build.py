@@ -1,0 +1,49 @@
+"""The leases' objects, made from the settings: what the three functions and the tests start from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxypool.leases.cache import Cache
+from proxypool.leases.keys import Keys
+from proxypool.leases.pool import Limits, Pool
+from proxypool.settings import Settings
+
+if TYPE_CHECKING:
+    from proxypool.leases.expire import Bridge
+
+
+def cache_of(settings: Settings) -> Cache:
+    """The pool's Redis, not yet connected."""
+    return Cache(settings.need("redis_url"), Keys(settings.pool), user=settings.cache_user, name=settings.cache_name)
+
+
+def pool_of(settings: Settings, cache: Cache) -> Pool:
+    """The lease engine."""
+    limits = Limits(
+        total_seconds=settings.max_lease_total_seconds,
+        ttl_seconds=settings.max_lease_seconds,
+        owner_quota=settings.owner_quota,
+        journal_max=settings.journal_max,
+    )
+    return Pool(cache, limits)
+
+
+def bridge_of(settings: Settings) -> Bridge:
+    """The bridge to DynamoDB. Its imports are here: the lease function starts without a vendor's library but redis-py."""
+    from proxypool.leases.expire import Bridge
+    from proxypool.leases.index import Index
+    from proxypool.leases.ledger import Ledger
+    from proxypool.proxies.table import ProxyTable
+    from proxypool.state import State
+
+    cache = cache_of(settings)
+    return Bridge(
+        cache=cache,
+        index=Index(cache, settings.max_age_seconds),
+        ledger=Ledger(settings.need("leases_table"), settings.ledger_ttl_days),
+        proxies=ProxyTable(settings.need("proxies_table")),
+        state=State(settings.need("state_table")),
+        strict=settings.cache_loss == "strict",
+        max_lease_seconds=settings.max_lease_seconds,
+    )

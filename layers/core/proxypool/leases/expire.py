@@ -1,0 +1,187 @@
+"""expire_leases: the bridge between Redis and DynamoDB. Lease safety never depends on it; the ledger and the gauges do."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from proxypool import clock
+from proxypool.leases import journal
+from proxypool.leases.cache import Cache
+from proxypool.leases.index import Index
+from proxypool.leases.journal import Entry, Kind
+from proxypool.leases.ledger import Ledger
+from proxypool.leases.pool import REASONS
+from proxypool.proxies.proxy import Protocol
+from proxypool.proxies.table import ProxyTable
+from proxypool.state import EPOCH, GAUGES, REBUILD, SETTINGS, State
+from proxypool.telemetry import Metric, count, count_by
+
+LOCK_MS = 300_000  # the function's own time limit
+PURGED_PER_CALL = 200
+ENTRIES_PER_PAGE = 500
+RECORDS_PER_PAGE = 500
+LOST_MARGIN_SECONDS = 60
+LOST_PER_SHARD = 100
+_COUNTED = {
+    Kind.GRANT: Metric.LEASES_GRANTED,
+    Kind.RENEWAL: Metric.LEASES_RENEWED,
+    Kind.RELEASE: Metric.LEASES_RELEASED,
+    Kind.EXPIRY: Metric.LEASES_EXPIRED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bridge:
+    """One pool's bridge. Each step may be repeated, torn or overlapped by another run without harm."""
+
+    cache: Cache
+    index: Index
+    ledger: Ledger
+    proxies: ProxyTable
+    state: State
+    strict: bool  # after a loss of the cache, wait until no lost lease can live
+    max_lease_seconds: int
+
+    def run(self, run_id: str, *, until: float) -> dict[str, int]:
+        """Runs all steps under the lock, long ones until that `time.monotonic()`; the counts, or {"locked": 1}."""
+        if self.cache.command("SET", self.cache.keys.lock, run_id, "NX", "PX", LOCK_MS) is None:
+            return {"locked": 1}
+        try:
+            return self._steps(until)
+        finally:
+            self.cache.run("unlock", run_id)
+
+    def _steps(self, until: float) -> dict[str, int]:
+        self.copy_settings()
+        counts = {"count_rebuilt": self.heal(clock.now())}
+        counts["count_expired"] = self.free(until)
+        entries, drained = self.drain(until)
+        counts |= {"count_journal": entries, "count_lost": self.close_lost(clock.now()) if drained else 0}
+        return counts | self.gauge(clock.now())
+
+    def copy_settings(self) -> None:
+        """Brings the operator's settings to where acquire reads them."""
+        settings: dict[str, Any] = self.state.get(SETTINGS) or {}
+        quota = settings.get("owner_quota")
+        self._set("paused", "1" if settings.get("paused") else "0")
+        if quota is None:
+            self.cache.command("HDEL", self.cache.keys.settings, "owner_quota")
+        else:
+            self._set("owner_quota", int(quota))
+
+    def heal(self, now: datetime) -> int:
+        """Fills a new or lost cache from the table and opens it; returns how many proxies it put in.
+
+        A new pool opens at once. After a loss a strict pool opens when every lease of before has ended.
+        """
+        if self._get("epoch"):
+            return 0
+        lost = self.state.get(EPOCH) is not None
+        if lost:
+            self.state.put_if_absent(REBUILD, {"seen_at": clock.iso(now)})
+        filled = 0 if self._get("filled") else self._fill()
+        if lost and self.strict and now < self._loss_seen(now) + timedelta(seconds=self.max_lease_seconds):
+            return filled
+        epoch = clock.iso(now)
+        self.state.put(EPOCH, epoch)
+        self._set("epoch", epoch)
+        self.state.delete(REBUILD)
+        return filled
+
+    def free(self, until: float) -> int:
+        """Ends what is overdue, in bounded batches; returns how many leases ended."""
+        total = 0
+        while time.monotonic() < until:
+            handled, ended = self.cache.run("expire", PURGED_PER_CALL)
+            total += ended
+            if not handled:
+                break
+        return total
+
+    def drain(self, until: float) -> tuple[int, bool]:
+        """Writes the journal's entries into the ledger and the proxies, and then trims them; (how many, whether all)."""
+        total = 0
+        while time.monotonic() < until:
+            found = self.cache.command("XRANGE", self.cache.keys.log, "-", "+", "COUNT", ENTRIES_PER_PAGE)
+            if not found:
+                return total, True
+            entries = list(journal.read(found))
+            self.ledger.write(journal.ledger_rows(entries))
+            self._fold(entries)
+            self.cache.command("XTRIM", self.cache.keys.log, "MINID", _after(found[-1][0]))
+            _count(entries)
+            total += len(entries)
+        return total, False
+
+    def close_lost(self, now: datetime) -> int:
+        """Ends ledger rows that are overdue and that Redis does not hold: their end was lost with the cache."""
+        overdue = list(self.ledger.overdue(clock.epoch(now) - LOST_MARGIN_SECONDS, limit=LOST_PER_SHARD))
+        gone = [lease for lease in overdue if not self.cache.command("HEXISTS", self.cache.keys.leases, lease)]
+        return self.ledger.close_lost(gone, clock.epoch_ms(now))
+
+    def gauge(self, now: datetime) -> dict[str, int]:
+        """Counts what stands in Redis, for the metrics and for `GET /stats/pool`."""
+        ready, leases, length, age_ms, refused = self.cache.run("gauge", *Protocol)
+        gauges = {
+            "ready": ready,
+            "leases_open": leases,
+            "journal_length": length,
+            "journal_age_seconds": age_ms // 1000,
+        }
+        self.state.put(GAUGES, {"at": clock.iso(now), **gauges})
+        for metric, value in zip(_GAUGES, gauges.values(), strict=True):
+            count(metric, value)
+        for reason, number in zip(refused[::2], refused[1::2], strict=True):
+            count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REASONS else "other")
+        return gauges
+
+    def _fill(self) -> int:
+        filled, after = 0, None
+        while True:
+            records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
+            filled += self.index.upsert(records)
+            if after is None:
+                self._set("filled", "1")
+                return filled
+
+    def _fold(self, entries: list[Entry]) -> None:
+        """Adds to each proxy's evidence what its row does not hold yet. The stream is read before the rows: whatever
+        another run has trimmed stands in them already."""
+        of_proxy: dict[str, list[Entry]] = {}
+        for entry in entries:
+            of_proxy.setdefault(entry.proxy_id, []).append(entry)
+        for proxy_id, record in self.proxies.get_many(of_proxy).items():
+            facts = journal.evidence(record.lease, of_proxy[proxy_id])
+            if facts != record.lease:
+                self.proxies.fold_lease(proxy_id, facts)
+
+    def _loss_seen(self, now: datetime) -> datetime:
+        seen = self.state.get(REBUILD)
+        return datetime.fromisoformat(seen["seen_at"]) if seen else now
+
+    def _get(self, name: str) -> str | None:
+        value: str | None = self.cache.command("HGET", self.cache.keys.settings, name)
+        return value
+
+    def _set(self, name: str, value: str | int) -> None:
+        self.cache.command("HSET", self.cache.keys.settings, name, value)
+
+
+_GAUGES = (Metric.PROXIES_READY, Metric.LEASES_OPEN, Metric.JOURNAL_LENGTH, Metric.JOURNAL_AGE)
+
+
+def _after(stream_id: str) -> str:
+    """The id behind an entry's: trimming to it removes the entry, and nothing that came since."""
+    ms, _, seq = stream_id.partition("-")
+    return f"{ms}-{int(seq) + 1}"
+
+
+def _count(entries: list[Entry]) -> None:
+    counted = Counter(entry.kind for entry in entries)
+    for kind, metric in _COUNTED.items():
+        if counted[kind]:
+            count(metric, counted[kind])

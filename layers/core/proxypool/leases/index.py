@@ -1,0 +1,87 @@
+"""From a proxy's record to its place in Redis: who is ready, under which sets, until when. Pure but for `Index`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from proxypool import clock
+from proxypool.leases.cache import Cache
+from proxypool.leases.keys import MEMBER_LATENCY_MAX, ready_set
+from proxypool.leases.pool import MILLION
+from proxypool.proxies.proxy import Anonymity, Status
+from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.score import score
+
+CADENCES = 3  # a check is fresh for three of the proxy's own cadences, at least for max_age
+PROXIES_PER_CALL = 100
+ANY_COUNTRY = "*"
+REMOVED = ("", "", "", "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Writes records into the ready index; one that is not newer than what stands there changes nothing."""
+
+    cache: Cache
+    max_age_seconds: int
+
+    def upsert(self, records: Iterable[ProxyRecord]) -> int:
+        """Puts in, changes or takes out; returns how many were newer."""
+        return self._send([(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records])
+
+    def remove(self, removed: Iterable[tuple[str, int]]) -> int:
+        """Takes out proxies whose row is gone: their id and last version; returns how many stood there."""
+        return self._send([(proxy_id, version + 1, *REMOVED) for proxy_id, version in removed])
+
+    def _send(self, rows: list[tuple[str | int, ...]]) -> int:
+        newer = 0
+        for start in range(0, len(rows), PROXIES_PER_CALL):
+            page = rows[start : start + PROXIES_PER_CALL]
+            newer += int(self.cache.run("upsert", *(value for row in page for value in row)))
+        return newer
+
+
+def is_ready(record: ProxyRecord) -> bool:
+    """Whether its last check lets it be leased, freshness apart: active, passed, untampered."""
+    check = record.check
+    return (
+        record.status is Status.ACTIVE
+        and record.last_checked_at is not None
+        and not check.tampered
+        and check.failures_in_row == 0
+    )
+
+
+def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
+    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), facts; REMOVED if not ready."""
+    if not is_ready(record) or record.last_checked_at is None:
+        return REMOVED
+    check, proxy = record.check, record.proxy
+    age = timedelta(seconds=max(max_age_seconds, CADENCES * check.interval_seconds))
+    value = score(check, record.lease).value
+    anonymity = check.anonymity or Anonymity.TRANSPARENT
+    countries = (ANY_COUNTRY, check.country) if check.country else (ANY_COUNTRY,)
+    facts = {
+        "proxy_url": proxy.url,
+        "protocol": proxy.protocol,
+        "exit_ip": check.exit_ip,
+        "country": check.country,
+        "anonymity": anonymity,
+        "score": round(value, 4),
+    }
+    return (
+        _member(record),
+        round(value * MILLION),
+        " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
+        clock.epoch_ms(record.last_checked_at + age),
+        json.dumps(facts, separators=(",", ":")),
+    )
+
+
+def _member(record: ProxyRecord) -> str:
+    check = record.check
+    latency = MEMBER_LATENCY_MAX if check.latency_ms is None else min(round(check.latency_ms), MEMBER_LATENCY_MAX)
+    return f"{int(check.https)}{record.kind.value[0]}{latency:05d}{record.id}{check.exit_ip or ''}"

@@ -1,0 +1,137 @@
+"""The ledger: one row per lease in DynamoDB, written from the journal. An end is final; whatever comes later bounces off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.models import Model
+
+from proxypool.leases.journal import LedgerRow
+from proxypool.table import Unbound, bind, execute
+
+OPEN_SHARDS = 16
+DAY_SECONDS = 86_400
+_ANSWERS = ("", "DuplicateItem", "ConditionalCheckFailed")
+
+
+class OpenIndex(GlobalSecondaryIndex["LedgerItem"]):
+    """Leases that are not over, soonest end first; keys only."""
+
+    class Meta:
+        """What DynamoDB calls it."""
+
+        index_name = "open"
+        projection = KeysOnlyProjection()
+
+    open_shard = UnicodeAttribute(hash_key=True)
+    expires_at = NumberAttribute(range_key=True)
+
+
+class LedgerItem(Model):
+    """A row; `expires_at` and `ttl` in epoch seconds, the rest in ms. An open lease, and no other, has `open_shard`."""
+
+    class Meta(Unbound):
+        """Bound at run time."""
+
+    open = OpenIndex()
+    lease_id = UnicodeAttribute(hash_key=True)
+    owner = UnicodeAttribute()
+    proxy_id = UnicodeAttribute()
+    granted_ms = NumberAttribute()
+    expires_at = NumberAttribute()
+    outcome = UnicodeAttribute(null=True)
+    ended = UnicodeAttribute(null=True)
+    ended_ms = NumberAttribute(null=True)
+    open_shard = UnicodeAttribute(null=True)
+    ttl = NumberAttribute()
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All access to the leases table. Every write may be repeated, overlap another or come late."""
+
+    table_name: str
+    ttl_days: int
+
+    def write(self, rows: Sequence[LedgerRow]) -> int:
+        """Writes rows: new ones as they are, an end over an open row once, a renewal only forward; returns how many took."""
+        codes = self._execute([self._insertion(row) for row in rows])
+        known = [row for row, code in zip(rows, codes, strict=True) if code]
+        again = self._execute([self._end(row) if row.ended else self._renewal(row) for row in known])
+        return codes.count("") + again.count("")
+
+    def overdue(self, before_seconds: int, *, limit: int) -> Iterator[str]:
+        """Ids of open leases that were to end before that instant, at most `limit` of each shard."""
+        model = bind(LedgerItem, self.table_name)
+        for shard in range(OPEN_SHARDS):
+            for item in model.open.query(_shard_name(shard), LedgerItem.expires_at < before_seconds, limit=limit):
+                yield item.lease_id
+
+    def close_lost(self, lease_ids: Sequence[str], now_ms: int) -> int:
+        """Ends open leases of which Redis knows nothing any more; returns how many were still open."""
+        statement = f'UPDATE "{self.table_name}" SET ended = ?, ended_ms = ? REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
+        rows = [(statement, _params("lost", now_ms, lease_id, open_shard(lease_id))) for lease_id in lease_ids]
+        return self._execute(rows).count("")
+
+    def get(self, lease_id: str) -> LedgerItem | None:
+        """One row, read consistently; None where there is none."""
+        try:
+            return bind(LedgerItem, self.table_name).get(lease_id, consistent_read=True)
+        except LedgerItem.DoesNotExist:
+            return None
+
+    def _insertion(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
+        values: dict[str, str | int] = {
+            "lease_id": row.lease_id, "owner": row.owner, "proxy_id": row.proxy_id,
+            "granted_ms": row.granted_ms, "expires_at": row.expires_ms // 1000,
+            "ttl": row.granted_ms // 1000 + self.ttl_days * DAY_SECONDS,
+        }  # fmt: skip
+        if row.outcome:
+            values["outcome"] = row.outcome
+        values |= (
+            {"ended": row.ended, "ended_ms": row.ended_ms} if row.ended else {"open_shard": open_shard(row.lease_id)}
+        )
+        pairs = ", ".join(f"'{name}': ?" for name in values)
+        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', _params(*values.values())
+
+    def _end(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
+        sets = "SET ended = ?, ended_ms = ?, expires_at = ?" + (", outcome = ?" if row.outcome else "")
+        statement = f'UPDATE "{self.table_name}" {sets} REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
+        values: list[str | int] = [
+            row.ended,
+            row.ended_ms,
+            row.expires_ms // 1000,
+            *([row.outcome] if row.outcome else []),
+        ]
+        return statement, _params(*values, row.lease_id, open_shard(row.lease_id))
+
+    def _renewal(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
+        statement = (
+            f'UPDATE "{self.table_name}" SET expires_at = ? WHERE lease_id = ? AND open_shard = ? AND expires_at < ?'
+        )
+        ends = row.expires_ms // 1000
+        return statement, _params(ends, row.lease_id, open_shard(row.lease_id), ends)
+
+    def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
+        codes = list(execute(statements))
+        unexpected = [code for code in codes if code not in _ANSWERS]
+        if unexpected:  # the journal keeps its entries: the next run writes them again
+            raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
+        return codes
+
+
+def open_shard(lease_id: str) -> str:
+    """The partition of the index `open` that a live lease stands in."""
+    return _shard_name(int(lease_id[:8], 16) % OPEN_SHARDS)
+
+
+def _shard_name(shard: int) -> str:
+    return f"{shard:02d}"
+
+
+def _params(*values: str | int) -> list[dict[str, Any]]:
+    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]

@@ -1,0 +1,9 @@
+-- look: live leases of an owner.  O(k)
+-- ARGV 1 owner  2 lease id, or '' for all.   Result {{id, proxy, fence, expires, granted, facts}…}
+local out = {}
+local ids = ARGV[2] ~= '' and {ARGV[2]} or call('SMEMBERS', HELD .. ARGV[1])
+for _, id in ipairs(ids) do
+  local lease = find(id, ARGV[1])
+  if lease then out[#out + 1] = shown(id, lease) end
+end
+return out

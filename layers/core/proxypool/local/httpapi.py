@@ -1,0 +1,60 @@
+"""Mends a gap of the emulator: it ignores the OpenAPI body of an HTTP API, in which SAM writes the routes.
+
+Each operation of the body becomes an integration and a route of its own, open to everybody: on loopback nobody signs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_ANY = "x-amazon-apigateway-any-method"
+
+
+def explode(resources: dict[str, Any]) -> None:
+    """Turns the body of each HTTP API in a translated template into plain resources, in place."""
+    for name, resource in list(resources.items()):
+        properties = resource.get("Properties", {})
+        if resource["Type"] != "AWS::ApiGatewayV2::Api" or "Body" not in properties:
+            continue
+        body = properties.pop("Body")
+        properties.pop("FailOnWarnings", None)
+        properties["ProtocolType"] = "HTTP"
+        properties.setdefault("Name", name)
+        resources.update(_routes(name, body))
+
+
+def _routes(api: str, body: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for path, operations in body.get("paths", {}).items():
+        for method, operation in operations.items():
+            integration = operation.get("x-amazon-apigateway-integration")
+            if integration:
+                made |= _route(api, len(made) // 2, _route_key(method, path), integration)
+    return made
+
+
+def _route(api: str, number: int, key: str, integration: dict[str, Any]) -> dict[str, Any]:
+    integration_id = f"{api}Integration{number}"
+    target = {"Fn::Join": ["/", ["integrations", {"Ref": integration_id}]]}
+    return {
+        integration_id: {
+            "Type": "AWS::ApiGatewayV2::Integration",
+            "Properties": {
+                "ApiId": {"Ref": api},
+                "IntegrationType": "AWS_PROXY",
+                "IntegrationUri": integration["uri"],
+                "IntegrationMethod": "POST",
+                "PayloadFormatVersion": str(integration.get("payloadFormatVersion", "2.0")),
+            },
+        },
+        f"{api}Route{number}": {
+            "Type": "AWS::ApiGatewayV2::Route",
+            "Properties": {"ApiId": {"Ref": api}, "RouteKey": key, "Target": target, "AuthorizationType": "NONE"},
+        },
+    }
+
+
+def _route_key(method: str, path: str) -> str:
+    if path == "/$default":
+        return "$default"
+    return f"{'ANY' if method == _ANY else method.upper()} {path}"

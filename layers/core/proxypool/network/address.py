@@ -1,0 +1,211 @@
+"""Which addresses the pool touches: strict spelling, then our own table of networks. Pure.
+
+`ipaddress.is_global` is not enough (it calls 64:ff9b::a9fe:a9fe and 224.0.0.1 global), and the system's resolver reads
+127.1, 0x7f.1 and 2130706433 as addresses. So a host is one canonical spelling, or it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+from proxypool.errors import AddressRefused
+
+
+class Refusal(StrEnum):
+    """Why an address, port or URL is refused: the closed set."""
+
+    MALFORMED = "malformed"  # no canonical spelling of anything
+    NOT_ASCII = "not_ascii"  # a name beyond ASCII is written in its A-label form (xn--…)
+    PORT = "port"  # not 1–65535 in canonical decimal
+    PORT_REFUSED = "port_refused"  # mail: never
+    LOCAL_NAME = "local_name"  # a name that only means something inside of a network
+    SCHEME = "scheme"  # not https (or http, where that was allowed)
+    CREDENTIALS = "credentials"  # a user name or password in a URL
+    UNRESOLVED = "unresolved"  # the name has no address
+    UNSPECIFIED = "unspecified"
+    LOOPBACK = "loopback"
+    PRIVATE = "private"
+    SHARED = "shared"
+    LINK_LOCAL = "link_local"  # cloud metadata lives here
+    METADATA = "metadata"
+    DOCUMENTATION = "documentation"
+    BENCHMARK = "benchmark"
+    MULTICAST = "multicast"
+    RESERVED = "reserved"
+    WRAPPED = "wrapped"  # an IPv4 address inside of an IPv6 one: normalised differently by everyone
+
+
+Networks = tuple[tuple[str, Refusal], ...]
+
+FORBIDDEN: Final[Networks] = (
+    ("0.0.0.0/8", Refusal.UNSPECIFIED),
+    ("10.0.0.0/8", Refusal.PRIVATE),
+    ("100.64.0.0/10", Refusal.SHARED),
+    ("127.0.0.0/8", Refusal.LOOPBACK),
+    ("169.254.0.0/16", Refusal.LINK_LOCAL),
+    ("172.16.0.0/12", Refusal.PRIVATE),
+    ("192.0.0.0/24", Refusal.RESERVED),
+    ("192.0.2.0/24", Refusal.DOCUMENTATION),
+    ("192.88.99.0/24", Refusal.RESERVED),
+    ("192.168.0.0/16", Refusal.PRIVATE),
+    ("198.18.0.0/15", Refusal.BENCHMARK),
+    ("198.51.100.0/24", Refusal.DOCUMENTATION),
+    ("203.0.113.0/24", Refusal.DOCUMENTATION),
+    ("224.0.0.0/4", Refusal.MULTICAST),
+    ("240.0.0.0/4", Refusal.RESERVED),
+    ("::/128", Refusal.UNSPECIFIED),
+    ("::1/128", Refusal.LOOPBACK),
+    ("::/96", Refusal.WRAPPED),
+    ("64:ff9b::/96", Refusal.WRAPPED),  # NAT64
+    ("64:ff9b:1::/48", Refusal.WRAPPED),
+    ("::/3", Refusal.RESERVED),  # whatever else lies below the global unicast block
+    ("2001::/32", Refusal.WRAPPED),  # Teredo
+    ("2001:db8::/32", Refusal.DOCUMENTATION),
+    ("2001::/23", Refusal.RESERVED),
+    ("2002::/16", Refusal.WRAPPED),  # 6to4
+    ("3fff::/20", Refusal.DOCUMENTATION),
+    ("fd00:ec2::/32", Refusal.METADATA),
+    ("fc00::/7", Refusal.PRIVATE),
+    ("fe80::/10", Refusal.LINK_LOCAL),
+    ("ff00::/8", Refusal.MULTICAST),
+    ("4000::/2", Refusal.RESERVED),
+    ("8000::/1", Refusal.RESERVED),
+)
+"""Networks that are not the public internet, by the IANA registries; the first that holds an address gives the reason."""
+
+_REFUSED_PORTS: Final = frozenset({25})
+_OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_IPV4: Final = re.compile(IPV4)
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # what resolvers take for an IPv4 address
+_LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?(?:#.*)?")
+_VISIBLE: Final = re.compile(r"[!-\[\]-~]+")  # ASCII without control characters, space and backslash
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+MAX_NAME_CHARS: Final = 253
+MAX_URL_CHARS: Final = 2_048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url:
+    """A URL in its parts; `host` is canonical, `target` is path and query."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """What the Host header says: no port where it is the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if str(self.port) == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+
+def parse_endpoint(host: str, port: str) -> tuple[str, int]:
+    """The canonical host and port of two texts; raises AddressRefused. Whether the address is public: `refusal`."""
+    return parse_host(host), parse_port(port)
+
+
+def parse_port(text: str) -> int:
+    """1–65535 in plain ASCII digits without a leading zero, and not mail's; raises AddressRefused."""
+    if not _PORT.fullmatch(text) or int(text) > 65_535:
+        raise AddressRefused(Refusal.PORT)
+    if int(text) in _REFUSED_PORTS:
+        raise AddressRefused(Refusal.PORT_REFUSED)
+    return int(text)
+
+
+def parse_host(text: str) -> str:
+    """An IPv4 address, an IPv6 address (bracketed or not; compressed, lower case), or a lower-case DNS name.
+
+    An IPv4-mapped IPv6 address becomes the IPv4 address that it is. Raises AddressRefused.
+    """
+    if _IPV4.fullmatch(text):
+        return text
+    if not text.isascii():
+        raise AddressRefused(Refusal.NOT_ASCII)
+    if ":" in text:
+        return _parse_ipv6(text)
+    name = text.lower()
+    if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name) or _NUMERIC.fullmatch(name):
+        raise AddressRefused(Refusal.MALFORMED)
+    if "." not in name or name.endswith(_LOCAL_SUFFIXES):
+        raise AddressRefused(Refusal.LOCAL_NAME)
+    return name
+
+
+def parse_url(text: str, *, allow_http: bool = False) -> Url:
+    """A URL that may be fetched by its spelling: https (http where allowed), no credentials; raises AddressRefused."""
+    match = _URL.fullmatch(text)
+    if not text.isascii():
+        raise AddressRefused(Refusal.NOT_ASCII)
+    if match is None or len(text) > MAX_URL_CHARS or not _VISIBLE.fullmatch(text):
+        raise AddressRefused(Refusal.MALFORMED)
+    scheme, authority, target = match[1].lower(), match[2], match[3] or "/"
+    if scheme != "https" and not (scheme == "http" and allow_http):
+        raise AddressRefused(Refusal.SCHEME)
+    if "@" in authority:
+        raise AddressRefused(Refusal.CREDENTIALS)
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, _DEFAULT_PORTS[scheme]
+    if ":" in host and not host.startswith("["):
+        raise AddressRefused(Refusal.MALFORMED)
+    canonical, number = parse_endpoint(host, port)
+    return Url(scheme=scheme, host=canonical, port=number, target=target if target[0] == "/" else "/" + target)
+
+
+def is_address(host: str) -> bool:
+    """Whether a canonical host is an IP address (else it is a name)."""
+    return ":" in host or _IPV4.fullmatch(host) is not None
+
+
+def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+    """Why an IP address is not touched: one of `Refusal`, "" where nothing speaks against it."""
+    try:
+        address = ip_address(ip)
+    except ValueError:
+        return Refusal.MALFORMED
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            return Refusal.MALFORMED
+        address = address.ipv4_mapped or address
+    number, version = int(address), address.version
+    for first, last, reason in _ranges(networks)[version]:
+        if first <= number <= last:
+            return "" if allow_loopback and reason is Refusal.LOOPBACK else reason
+    return ""
+
+
+@cache
+def _ranges(networks: Networks) -> dict[int, list[tuple[int, int, Refusal]]]:
+    """The table as numbers, by IP version."""
+    out: dict[int, list[tuple[int, int, Refusal]]] = {4: [], 6: []}
+    for text, reason in networks:
+        network = ip_network(text)
+        out[network.version].append((int(network.network_address), int(network.broadcast_address), reason))
+    return out
+
+
+def _parse_ipv6(text: str) -> str:
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if "%" in inner:  # a zone means nothing to anybody else
+        raise AddressRefused(Refusal.MALFORMED)
+    try:
+        address = IPv6Address(inner)
+    except ValueError as error:
+        raise AddressRefused(Refusal.MALFORMED) from error
+    mapped: IPv4Address | None = address.ipv4_mapped
+    return str(mapped or address)

@@ -1,0 +1,80 @@
+"""When a source is due: `cron(minute hour day month weekday [year])` or `rate(N unit)`, in UTC. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+# scrape_all comes every 30 minutes and a scrape ends a little later: without slack every second one would be missed.
+MAX_SLACK: Final = timedelta(minutes=5)
+MAX_LOOK_BACK: Final = timedelta(days=31)  # who was scraped longer ago is due in any case
+_RATE: Final = re.compile(r"rate\(([1-9][0-9]{0,3}) (minute|hour|day)s?\)")
+_CRON: Final = re.compile(r"cron\(([^()]{1,200})\)")
+_BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7), (1970, 2199))
+_PART: Final = re.compile(r"(?:\*|([0-9]{1,4})(?:-([0-9]{1,4}))?)(?:/([1-9][0-9]{0,3}))?")
+
+Schedule = Callable[[datetime, datetime], bool]
+"""Whether something done at the first instant is due at the second."""
+
+
+def parse_schedule(text: str, *, default: str = "rate(30 minutes)") -> Schedule:
+    """The schedule of an expression (`default` where it is empty); raises ValueError saying what is wrong."""
+    expression = text or default
+    if rate := _RATE.fullmatch(expression):
+        return _rate(timedelta(**{rate[2] + "s": int(rate[1])}))
+    if cron := _CRON.fullmatch(expression):
+        return _cron(cron[1].split())
+    raise ValueError("must be cron(minute hour day month weekday) or rate(N minutes|hours|days)")
+
+
+def _rate(period: timedelta) -> Schedule:
+    slack = min(period / 10, MAX_SLACK)
+    return lambda last, now: now - last >= period - slack
+
+
+def _cron(parts: list[str]) -> Schedule:
+    if len(parts) not in (5, 6):
+        raise ValueError("cron has five fields: minute hour day month weekday")
+    sets = [_values(part, least, most) for part, (least, most) in zip(parts, _BOUNDS, strict=False)]
+    minutes, hours, days, months, weekdays = sets[:5]
+    years = sets[5] if len(sets) == 6 else None
+
+    def fires(at: datetime) -> bool:
+        weekday = at.isoweekday() % 7  # 0 and 7 are Sunday
+        return (
+            at.minute in minutes
+            and at.hour in hours
+            and at.day in days
+            and at.month in months
+            and (weekday in weekdays or (weekday == 0 and 7 in weekdays))
+            and (years is None or at.year in years)
+        )
+
+    def is_due(last: datetime, now: datetime) -> bool:
+        if now - last >= MAX_LOOK_BACK:
+            return True
+        at = now.replace(second=0, microsecond=0)
+        while at > last:
+            if fires(at):
+                return True
+            at -= timedelta(minutes=1)
+        return False
+
+    return is_due
+
+
+def _values(part: str, least: int, most: int) -> frozenset[int]:
+    """The numbers that a field like `*`, `?`, `*/5`, `1-5` or `0,30` names."""
+    out: set[int] = set()
+    for item in part.replace("?", "*").split(","):
+        match = _PART.fullmatch(item)
+        if match is None:
+            raise ValueError(f"cron cannot read {part[:20]!r}")
+        first = int(match[1]) if match[1] else least
+        last = int(match[2]) if match[2] else first if match[1] and not match[3] else most
+        if not least <= first <= last <= most:
+            raise ValueError(f"cron takes {least} to {most}, not {part[:20]!r}")
+        out.update(range(first, last + 1, int(match[3] or 1)))
+    return frozenset(out)

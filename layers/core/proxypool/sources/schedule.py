@@ -1,0 +1,67 @@
+"""scrape_all: which sources are due, one message each; and which have brought nothing for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from proxypool import clock, queues
+from proxypool.events import Event, publish
+from proxypool.settings import Settings
+from proxypool.sources.cron import parse_schedule
+from proxypool.sources.record import Source
+from proxypool.sources.table import SourceTable
+from proxypool.state import State, is_paused
+from proxypool.telemetry import Metric, count
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """Enqueues scrapes."""
+
+    sources: SourceTable
+    state: State
+    settings: Settings
+
+    def scrape_all(self, now: datetime) -> Mapping[str, int]:
+        """Sends one message per due source and one `source.stale` per staleness; nothing while the pool is paused."""
+        if is_paused(self.state):
+            return {"count_enqueued": 0, "paused": 1}
+        enabled = [source for source in self.sources.list() if source.enabled]
+        due = [source for source in enabled if is_due(source, now)]
+        for source in due:
+            self.enqueue(source.source_id)
+        stale = [source for source in enabled if is_newly_stale(source, now, hours=self.settings.source_stale_hours)]
+        for source in stale:
+            self._tell_stale(source, now)
+        count(Metric.SOURCES_ENQUEUED, len(due))
+        return {"count_sources": len(enabled), "count_enqueued": len(due), "count_stale": len(stale)}
+
+    def enqueue(self, source_id: str) -> None:
+        """Sends one scrape of a source; also what POST /sources/{id}/scrape does."""
+        message = queues.ScrapeMessage(source_id=source_id)
+        queues.send(self.settings.need("scrape_queue_url"), [message], group=source_id)
+
+    def _tell_stale(self, source: Source, now: datetime) -> None:
+        detail = {
+            "source_id": source.source_id,
+            "hours": self.settings.source_stale_hours,
+            "last_success_at": clock.iso(source.last_success_at) if source.last_success_at else None,
+        }
+        if publish(self.settings.need("event_bus"), Event.SOURCE_STALE, detail):
+            self.sources.update(source.source_id, stale_told_at=now)
+
+
+def is_due(source: Source, now: datetime) -> bool:
+    """Whether the schedule says so and the source did not ask for a pause."""
+    if source.not_before_at is not None and now < source.not_before_at:
+        return False
+    return source.last_scraped_at is None or parse_schedule(source.schedule)(source.last_scraped_at, now)
+
+
+def is_newly_stale(source: Source, now: datetime, *, hours: int) -> bool:
+    """Whether it has brought nothing for so long and nobody was told since it last did."""
+    since = source.last_success_at or source.created_at
+    told = source.stale_told_at is not None and source.stale_told_at >= since
+    return not told and now - since >= timedelta(hours=hours)

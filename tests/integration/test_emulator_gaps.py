@@ -1,0 +1,90 @@
+"""Each gap of the emulator that the local stack mends, and its mend: a new version that closes one fails here."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from proxypool.local import httpapi
+
+pytestmark = pytest.mark.usefixtures("aws_endpoint")
+
+BODY = {
+    "openapi": "3.0.1",
+    "paths": {"/x": {"get": {"x-amazon-apigateway-integration": {"uri": "arn:aws:lambda:us-east-1:0:function:f"}}}},
+}
+TABLE = {
+    "Type": "AWS::DynamoDB::Table",
+    "Properties": {
+        "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+        "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
+    },
+}
+
+
+def created(resources: dict[str, Any]) -> dict[str, str]:
+    """Creates a stack; {logical id: physical id}, with its state under "status"."""
+    cloudformation, name = boto3.client("cloudformation"), f"gap-{uuid4().hex[:8]}"
+    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources}))
+    while True:
+        status = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+        if not status.endswith("IN_PROGRESS"):
+            break
+        time.sleep(0.05)
+    found = cloudformation.describe_stack_resources(StackName=name)["StackResources"]
+    return {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in found} | {"status": status}
+
+
+def routes(api_id: str) -> list[str]:
+    return [item["RouteKey"] for item in boto3.client("apigatewayv2").get_routes(ApiId=api_id)["Items"]]
+
+
+def an_api() -> dict[str, Any]:
+    return {
+        "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "gap", "ProtocolType": "HTTP", "Body": BODY}}
+    }
+
+
+def test_routes_in_an_openapi_body_are_ignored_so_each_becomes_a_resource() -> None:
+    as_it_is, mended = an_api(), an_api()
+    httpapi.explode(mended)
+
+    assert routes(created(as_it_is)["Api"]) == []
+    assert routes(created(mended)["Api"]) == ["GET /x"]
+
+
+def test_a_tables_ttl_is_ignored_so_it_is_switched_on_afterwards() -> None:
+    dynamodb, table = boto3.client("dynamodb"), created({"Table": TABLE})["Table"]
+
+    before = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
+    dynamodb.update_time_to_live(
+        TableName=table,
+        TimeToLiveSpecification=TABLE["Properties"]["TimeToLiveSpecification"],  # type: ignore[index]
+    )
+    after = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
+
+    assert (before, after) == ("DISABLED", "ENABLED")
+
+
+def test_a_serverless_cache_is_refused_so_the_template_makes_it_only_without_a_redis_url() -> None:
+    cache = {
+        "Type": "AWS::ElastiCache::ServerlessCache",
+        "Properties": {"Engine": "valkey", "ServerlessCacheName": "c"},
+    }
+
+    with pytest.raises(ClientError, match="Unrecognized resource types"):
+        created({"Cache": cache})
+
+
+def test_messages_cannot_be_moved_back_by_one_call_so_redrive_does_it_by_itself() -> None:
+    sqs = boto3.client("sqs")
+
+    with pytest.raises(ClientError):
+        sqs.start_message_move_task(SourceArn="arn:aws:sqs:us-east-1:000000000000:gap")

@@ -1,0 +1,209 @@
+"""expire_leases between a real Valkey and the emulated DynamoDB: journal, ledger, evidence, settings, rebuild."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+from proxypool import clock
+from proxypool.errors import Paused, Rebuilding
+from proxypool.leases import expire
+from proxypool.leases.build import bridge_of, pool_of
+from proxypool.leases.expire import Bridge
+from proxypool.leases.pool import Outcome, Pool, Request
+from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.table import to_item
+from proxypool.settings import Settings
+from proxypool.state import GAUGES, SETTINGS
+from proxypool.table import bind
+
+from tests.support.leases import a_record
+from tests.support.servers import create_tables
+
+
+@dataclass
+class Stack:
+    """One pool with its tables."""
+
+    bridge: Bridge
+    pool: Pool
+
+    def run(self) -> dict[str, int]:
+        """One run of the bridge."""
+        return self.bridge.run(uuid.uuid4().hex, until=time.monotonic() + 20)
+
+    def store(self, *records: ProxyRecord) -> None:
+        """Puts rows into the proxies table."""
+        for record in records:
+            item = to_item(record)
+            bind(type(item), self.bridge.proxies.table_name)
+            item.save()
+
+
+@pytest.fixture
+def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
+    """A new pool, filled with two proxies by its first run."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    tables = create_tables(name)
+    settings = Settings(
+        redis_url=valkey_url, pool=name, cache_loss="availability",
+        leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
+    )  # fmt: skip
+    bridge = bridge_of(settings)
+    stack = Stack(bridge, pool_of(settings, bridge.cache))
+    stack.store(a_record(1), a_record(2))
+    assert stack.run()["count_rebuilt"] == 2
+    yield stack
+    bridge.cache.close()
+
+
+def wipe(stack: Stack) -> None:
+    """Loses the pool's keys, as a failover of the cache does."""
+    tag = stack.bridge.cache.keys.tag
+    found = stack.bridge.cache._connected().execute_command("KEYS", f"{tag}:*", target_nodes="all")
+    for key in found if isinstance(found, list) else sum(found.values(), []):
+        stack.bridge.cache.command("DEL", key)
+
+
+def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
+    """I23: one row per lease, with owner, proxy, outcome; the proxy's evidence grows; the journal is empty."""
+    leases, _ = stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))
+    stack.pool.release("ann", leases[0].id, Outcome.PROXY_ERROR)
+    counts = stack.run()
+
+    done, still = stack.bridge.ledger.get(leases[0].id), stack.bridge.ledger.get(leases[1].id)
+
+    assert done is not None
+    assert still is not None
+    assert (done.owner, done.proxy_id, done.ended, done.outcome) == (
+        "ann",
+        leases[0].proxy_id,
+        "released",
+        "proxy_error",
+    )
+    assert done.open_shard is None
+    assert (still.ended, still.open_shard is not None) == (None, True)
+    assert (counts["leases_open"], counts["journal_length"], counts["ready"]) == (1, 0, 1)
+    record = stack.bridge.proxies.get(leases[0].proxy_id)
+    assert record is not None
+    assert (record.lease.bad, record.lease.ok, record.lease.granted) == (1.0, 0.0, 1)
+    assert stack.bridge.state.get(GAUGES)["leases_open"] == 1
+
+
+def test_a_torn_or_overlapping_drain_changes_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I23: a run that dies before its trim is repeated; the second time nothing is added."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    stack.pool.report("ann", lease.id, Outcome.OK)
+    stack.pool.release("ann", lease.id)
+    whole = stack.bridge.cache.command("XRANGE", stack.bridge.cache.keys.log, "-", "+")
+
+    def torn(stream_id: str) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(expire, "_after", torn)
+        with pytest.raises(KeyboardInterrupt):
+            stack.run()
+    first = stack.bridge.proxies.get(lease.proxy_id)
+    row = stack.bridge.ledger.get(lease.id)
+    assert stack.run()["count_journal"] == len(whole)
+
+    second = stack.bridge.proxies.get(lease.proxy_id)
+    repeated = stack.bridge.ledger.get(lease.id)
+    assert first is not None
+    assert row is not None
+    assert repeated is not None
+    assert first == second
+    assert first.lease.granted == 1
+    assert row.attribute_values == repeated.attribute_values
+
+
+def test_an_end_is_final_and_a_renewal_goes_only_forward(stack: Stack) -> None:
+    """I23: each prefix of the journal, replayed behind the whole, leaves the rows as they are."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=10))[0][0]
+    stack.run()
+    stack.pool.renew("ann", lease.id, 500)
+    stack.run()
+    row = stack.bridge.ledger.get(lease.id)
+    assert row is not None
+    open_row = expire.journal.LedgerRow(
+        lease_id=lease.id, owner="ann", proxy_id=lease.proxy_id,
+        granted_ms=clock.epoch_ms(lease.granted_at), expires_ms=clock.epoch_ms(lease.expires_at),
+    )  # fmt: skip
+
+    assert row.expires_at > clock.epoch(lease.expires_at)
+    assert stack.bridge.ledger.write([open_row]) == 0
+    ended = replace(open_row, ended="released", ended_ms=clock.epoch_ms(lease.expires_at))
+    assert stack.bridge.ledger.write([ended]) == 1
+    assert stack.bridge.ledger.write([ended]) == 0
+    assert stack.bridge.ledger.write([replace(open_row, expires_ms=2_000_000_000_000)]) == 0
+    assert list(stack.bridge.ledger.overdue(3_000_000_000, limit=10)) == []
+
+
+def test_overdue_leases_are_written_as_expired(stack: Stack) -> None:
+    """I4: the run frees them, journals their end and closes their rows."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=1))[0][0]
+    time.sleep(1.05)
+
+    counts = stack.run()
+
+    row = stack.bridge.ledger.get(lease.id)
+    assert row is not None
+    assert (counts["count_expired"], counts["ready"], row.ended) == (1, 2, "expired")
+
+
+def test_a_lost_cache_is_rebuilt_and_its_leases_are_closed(stack: Stack) -> None:
+    """Input 78, availability: leases open again with the run; rows of lost leases end as lost."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    stack.run()
+    wipe(stack)
+    with pytest.raises(Rebuilding):
+        stack.pool.acquire("ann", Request(ttl_seconds=60))
+
+    assert stack.run()["count_rebuilt"] == 2
+
+    assert len(stack.pool.acquire("bob", Request(ttl_seconds=60, count=2))[0]) == 2
+    assert stack.bridge.close_lost(clock.now() + timedelta(seconds=30)) == 0
+    assert stack.bridge.close_lost(clock.now() + timedelta(seconds=130)) == 1
+    row = stack.bridge.ledger.get(lease.id)
+    assert row is not None
+    assert row.ended == "lost"
+
+
+def test_a_strict_pool_waits_until_no_lost_lease_can_live(stack: Stack) -> None:
+    """Input 78, I1: strict opens only when max_lease_seconds have passed since the loss was seen."""
+    wipe(stack)
+    strict, seen = replace(stack.bridge, strict=True, max_lease_seconds=900), clock.now()
+
+    assert strict.heal(seen) == 2
+    assert strict.heal(seen + timedelta(seconds=899)) == 0
+    with pytest.raises(Rebuilding):
+        stack.pool.acquire("ann", Request(ttl_seconds=60))
+    strict.heal(seen + timedelta(seconds=901))
+
+    assert stack.pool.acquire("ann", Request(ttl_seconds=60))[0]
+
+
+def test_the_operators_settings_reach_acquire(stack: Stack) -> None:
+    """Input 91: the kill switch stops leases with the next run, and lets go again."""
+    stack.bridge.state.put(SETTINGS, {"paused": True, "owner_quota": 1})
+    stack.run()
+    with pytest.raises(Paused):
+        stack.pool.acquire("ann", Request(ttl_seconds=60))
+
+    stack.bridge.state.put(SETTINGS, {"paused": False, "owner_quota": 1})
+    stack.run()
+
+    assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 1
+
+
+def test_two_runs_do_not_overlap(stack: Stack) -> None:
+    """The second finds the lock and does nothing; the lock goes with its run."""
+    stack.bridge.cache.command("SET", stack.bridge.cache.keys.lock, "other")
+
+    assert stack.run() == {"locked": 1}
+    assert stack.bridge.cache.command("GET", stack.bridge.cache.keys.lock) == "other"

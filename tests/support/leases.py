@@ -1,0 +1,54 @@
+"""Builders for the tests of leases: ready proxies, an open pool on a real Valkey, HTTP events."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from proxypool.leases.build import cache_of, pool_of
+from proxypool.leases.index import Index
+from proxypool.leases.pool import Pool
+from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
+from proxypool.proxies.record import CheckFacts, ProxyRecord
+from proxypool.settings import Settings
+
+
+def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
+    """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row."""
+    now = datetime.now(UTC)
+    checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
+    check = {
+        "passed": 5.0, "count": 5, "latency_ms": 50.0, "exit_ip": f"127.1.0.{number}", "country": "de",
+        "anonymity": Anonymity.ELITE, "https": True,
+    }  # fmt: skip
+    check |= {name: changes.pop(name) for name in list(changes) if name in CheckFacts.__slots__}
+    row: dict[str, Any] = {"status": Status.ACTIVE, "version": 1, "last_checked_at": checked} | changes
+    proxy = Proxy(Protocol.HTTP, f"10.0.0.{number}", 8080, "user", "secret")
+    return ProxyRecord(proxy=proxy, first_seen_at=now, last_seen_at=now, check=CheckFacts(**check), **row)
+
+
+def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any) -> Pool:
+    """A pool of its own (a new name) with these proxies ready; `changes` are Settings' fields."""
+    settings = Settings(redis_url=url, pool=f"t{uuid.uuid4().hex[:12]}", **changes)
+    cache = cache_of(settings)
+    if is_open:
+        cache.command("HSET", cache.keys.settings, "epoch", "1")
+    Index(cache, settings.max_age_seconds).upsert(records)
+    return pool_of(settings, cache)
+
+
+def an_event(route: str, body: object = None, *, lease_id: str = "", **headers: str) -> dict[str, Any]:
+    """An HTTP API event (payload 2.0) of the local stack."""
+    return {
+        "routeKey": route,
+        "rawPath": route.partition(" ")[2],
+        "headers": {
+            "content-type": "application/json",
+            **{name.replace("_", "-"): text for name, text in headers.items()},
+        },
+        "pathParameters": {"id": lease_id} if lease_id else {},
+        "requestContext": {},
+        "body": body if isinstance(body, str) else None if body is None else json.dumps(body),
+    }

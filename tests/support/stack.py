@@ -1,0 +1,95 @@
+"""A whole stack for end-to-end tests: template.yaml on free ports and in a folder of its own, with waits of seconds."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from proxypool.local.emulator import Clients
+from proxypool.local.stack import Plan, Running, running
+
+ROOT = Path(__file__).parents[2]
+SECONDS = {
+    "ScrapeRetrySeconds": "1",
+    "ValidateRetrySeconds": "1",
+    "CheckConnectSeconds": "1",
+    "CheckStageSeconds": "2",
+    "CheckTotalSeconds": "5",
+    "MaxLeaseSeconds": "60",
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStack:
+    """A running stack and the ways into it that tests need."""
+
+    at: Running
+    clients: Clients
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """One call of the HTTP API: (status, JSON)."""
+        data = None if body is None else json.dumps(body).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(f"{self.at.api_url}{path}", data=data, method=method, headers=named)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def invoke(self, function: str, event: Any = None) -> Any:
+        """Invokes a function by its logical name, e.g. "ExpireLeases"; raises AssertionError when it failed."""
+        name = self.at.outputs[f"{function}Function"]
+        answer = self.clients("lambda").invoke(FunctionName=name, Payload=json.dumps(event or {}).encode())
+        payload = json.loads(answer["Payload"].read() or b"null")
+        assert "FunctionError" not in answer, payload
+        return payload
+
+    def log(self, function: str) -> list[dict[str, Any]]:
+        """The structured lines that a function logged."""
+        group = f"/aws/lambda/{self.at.outputs[f'{function}Function']}"
+        logs, lines = self.clients("logs"), []
+        for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]:
+            page = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True)
+            lines += [event["message"] for event in page["events"]]
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def messages(self, queue: str) -> list[dict[str, Any]]:
+        """Up to ten messages of a queue by its output, e.g. "ValidateDeadLetterQueue"; they stay hidden for a second."""
+        found = self.clients("sqs").receive_message(
+            QueueUrl=self.at.outputs[f"{queue}Url"], MaxNumberOfMessages=10, VisibilityTimeout=1
+        )
+        return list(found.get("Messages", []))
+
+    def farm(self) -> list[dict[str, Any]]:
+        """The truth about each proxy of the farm."""
+        assert self.at.farm is not None
+        proxies: list[dict[str, Any]] = json.loads(Path(self.at.farm).read_text())["proxies"]
+        return proxies
+
+
+@contextmanager
+def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iterator[LocalStack]:
+    """Starts a stack with its farm; `parameters` are template parameters over those of `SECONDS`."""
+    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters={**SECONDS, **parameters})
+    with running(plan) as found:
+        yield LocalStack(found, Clients(found.endpoint_url))
+
+
+def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:
+    """What `ask` returns as soon as that is true; AssertionError after `seconds`."""
+    end = time.monotonic() + seconds
+    while True:
+        found = ask()
+        if found:
+            return found
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.2)

@@ -1,0 +1,46 @@
+"""The judge's answer and its reader."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from proxypool.checks import judge
+
+KEY, NONCE = b"key", "0" * 32
+BODY = judge.answer(KEY, nonce=NONCE, peer="198.51.100.1", headers=[("Via", "1.1 x")], scheme="http", country="DE")
+OTHER = judge.answer(KEY, nonce="1" * 32, peer="198.51.100.1", headers=[], scheme="http", country=None)
+UNSIGNED = judge.answer(None, nonce=NONCE, peer="198.51.100.1", headers=[], scheme="http", country=None)
+
+
+def test_a_signed_answer_tells_what_the_judge_saw() -> None:
+    """Input 39."""
+    seen = judge.read(KEY, BODY, NONCE)
+
+    assert (seen.peer, seen.country, seen.headers, seen.signed) == ("198.51.100.1", "de", (("via", "1.1 x"),), True)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html>account overdue</html>", "content_mismatch"),  # a web server
+        (json.dumps({"origin": "198.51.100.1"}).encode(), "nonce_missing"),  # an echo of another kind
+        (BODY.replace(b"198.51.100.1", b"198.51.100.2"), "forged"),  # a better exit
+        (UNSIGNED, "unsigned"),
+        (OTHER, "replayed"),
+        (BODY + b"<script>x</script>", "tampered"),
+        (b"<b>ad</b>" + BODY, "tampered"),
+        (b"[" * 100_000, "content_mismatch"),  # deeper than the parser goes
+    ],
+)
+def test_any_other_body_is_refused_with_its_reason(body: bytes, reason: str) -> None:
+    """Inputs 39, 40, 43; case 1."""
+    with pytest.raises(judge.JudgeRefusal) as refused:
+        judge.read(KEY, body, NONCE)
+
+    assert refused.value.reason == reason
+
+
+def test_without_a_key_the_answer_is_read_and_says_unsigned() -> None:
+    """Input 39: what nobody signed is never called signed."""
+    assert judge.read(None, UNSIGNED, NONCE).signed is False

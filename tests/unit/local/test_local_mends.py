@@ -1,0 +1,88 @@
+"""The mends of the emulator's gaps that are pure: routes from an OpenAPI body, metrics from a log line, archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxypool.local import deploy, forward, httpapi, process, stack
+
+
+def an_api(**paths: Any) -> dict[str, Any]:
+    return {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": {"paths": paths}, "FailOnWarnings": True}}}
+
+
+def test_each_operation_becomes_a_route_that_nobody_must_sign() -> None:
+    lease = {"x-amazon-apigateway-integration": {"uri": "arn:lease", "payloadFormatVersion": "2.0"}}
+    resources = an_api(**{"/leases": {"post": lease, "get": lease}, "/nothing": {"get": {}}})
+
+    httpapi.explode(resources)
+
+    routes = [item["Properties"] for item in resources.values() if item["Type"].endswith("::Route")]
+    assert {route["RouteKey"] for route in routes} == {"POST /leases", "GET /leases"}
+    assert {route["AuthorizationType"] for route in routes} == {"NONE"}
+    assert "Body" not in resources["Api"]["Properties"]
+
+
+def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
+    line = (
+        '{"_aws": {"CloudWatchMetrics": [{"Namespace": "ProxyPool", "Dimensions": [["service"]],'
+        ' "Metrics": [{"Name": "ChecksPassed", "Unit": "Count"}]}]}, "service": "proxypool", "ChecksPassed": [3]}'
+    )
+
+    assert forward.read(line) == [
+        (
+            "ProxyPool",
+            [
+                {
+                    "MetricName": "ChecksPassed",
+                    "Unit": "Count",
+                    "Dimensions": [{"Name": "service", "Value": "proxypool"}],
+                    "Values": [3.0],
+                }
+            ],
+        )
+    ]
+
+
+def test_other_lines_are_no_metrics() -> None:
+    assert forward.read("START RequestId") == []
+    assert forward.read('{"_aws": 1}') == []
+
+
+def test_a_layer_holds_the_packages_of_its_folder_under_python(tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "__pycache__" / "x.pyc").write_text("")
+    (package / "a.lua").write_text("return 1")
+
+    names = zipfile.ZipFile(io.BytesIO(deploy.layer(tmp_path))).namelist()
+
+    assert sorted(names) == ["python/.layer", "python/pack/__init__.py", "python/pack/a.lua"]
+
+
+def test_the_same_folder_gives_the_same_archive(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("x = 1")
+
+    assert deploy.archive(tmp_path) == deploy.archive(tmp_path)
+
+
+def test_a_killed_stack_counts_as_none(tmp_path: Path) -> None:
+    (tmp_path / "stack.json").write_text('{"pid": 1')
+
+    assert stack.read_state(tmp_path) is None
+
+
+def test_a_folder_without_a_template_is_refused_in_one_line(tmp_path: Path) -> None:
+    plan = stack.Plan(root=tmp_path, folder=tmp_path / ".local")
+
+    with pytest.raises(process.LocalStackError, match="no template"), stack.running(plan):
+        pass
+
+
+def test_a_companys_proxy_settings_do_not_catch_loopback() -> None:
+    assert {"127.0.0.1", "localhost"} <= set(process.no_proxy()["NO_PROXY"].split(","))

@@ -1,0 +1,138 @@
+"""The spelling of addresses, and our own table of networks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proxypool.errors import AddressRefused
+from proxypool.network.address import Refusal, parse_endpoint, parse_host, parse_port, parse_url, refusal
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("169.254.169.254", "link_local"),  # input 1: cloud metadata
+        ("127.0.0.1", "loopback"),  # input 2: the Lambda Runtime API
+        ("::ffff:169.254.169.254", "link_local"),  # input 7: mapped
+        ("fd00:ec2::254", "metadata"),
+        ("fe80::1", "link_local"),
+        ("fe80::1%eth0", "malformed"),  # zone ids mean nothing elsewhere
+        ("64:ff9b::a9fe:a9fe", "wrapped"),  # input 8: NAT64 of metadata; is_global says True
+        ("64:ff9b:1::1", "wrapped"),
+        ("2002:a9fe:a9fe::1", "wrapped"),  # 6to4
+        ("2001:0:808:808::1", "wrapped"),  # Teredo
+        ("::127.0.0.1", "wrapped"),  # compatible
+        ("64:ff9b::808:808", "wrapped"),  # wrapping a public one is refused, too
+        ("100.64.0.1", "shared"),  # input 12, one by one
+        ("192.0.0.8", "reserved"),
+        ("198.18.0.1", "benchmark"),
+        ("198.19.255.255", "benchmark"),
+        ("192.88.99.1", "reserved"),
+        ("224.0.0.1", "multicast"),
+        ("240.0.0.1", "reserved"),
+        ("255.255.255.255", "reserved"),
+        ("0.0.0.0", "unspecified"),
+        ("10.1.2.3", "private"),  # case 16
+        ("172.31.255.255", "private"),
+        ("192.168.1.1", "private"),
+        ("198.51.100.1", "documentation"),
+        ("::", "unspecified"),
+        ("::1", "loopback"),
+        ("ff02::1", "multicast"),
+        ("8000::1", "reserved"),
+        ("1.2.3", "malformed"),
+    ],
+)
+def test_an_address_that_is_not_public_is_refused_with_its_reason(address: str, reason: str) -> None:
+    """Inputs 1, 2, 7, 8, 12, 17 and case 16; I17."""
+    assert refusal(address) == reason
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "::ffff:8.8.8.8"])
+def test_a_public_address_is_not_refused(address: str) -> None:
+    """The table ends where its networks end."""
+    assert refusal(address) == ""
+
+
+def test_loopback_is_allowed_by_its_flag_and_nothing_else_is() -> None:
+    """The local stack's setting opens 127/8 alone."""
+    allowed = [refusal(address, allow_loopback=True) for address in ("127.9.8.7", "::1", "169.254.169.254", "10.0.0.1")]
+
+    assert allowed == ["", "", "link_local", "private"]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0", "1.2.3", "0x7f000001",  # input 9: what resolvers read
+        "１２７.0.0.1", "①②⑦.0.0.1", "١٢٧.0.0.1", "1.2.3.4.", "256.1.1.1",  # input 10
+        "127.0.0.1\n", "fe80::1%eth0", "[fe80::1%25eth0]", "[::1", "",  # input 7
+        "аpple.com", "a\u200bb.com", "a\u202eb.com", "a%00.com", "h\\@evil.com", "-a.com", "a..com", "a b.com",  # input 14
+        "localhost", "x.internal", "printer.local",
+    ],
+)  # fmt: skip
+def test_a_host_that_is_not_canonical_is_refused(host: str) -> None:
+    """Inputs 7, 9, 10, 14."""
+    with pytest.raises(AddressRefused):
+        parse_host(host)
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "+80", "8_0", "080", "", "٨٠", "８０", " 80", "80\n", "25"])
+def test_a_port_that_is_not_canonical_is_refused(port: str) -> None:
+    """Inputs 10 and 11; 25 is mail's."""
+    with pytest.raises(AddressRefused) as caught:
+        parse_port(port)
+
+    assert caught.value.reason in (Refusal.PORT, Refusal.PORT_REFUSED)
+
+
+def test_spellings_of_one_endpoint_become_one() -> None:
+    """Input 17."""
+    assert parse_endpoint("[::ffff:1.2.3.4]", "80") == parse_endpoint("1.2.3.4", "80") == ("1.2.3.4", 80)
+    assert parse_host("[2001:DB8:0:0::1]") == "2001:db8::1"
+    assert parse_host("PR.Example.NET") == "pr.example.net"
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("file:///proc/self/environ", "scheme"),  # input 3
+        ("gopher://a.example/", "scheme"),
+        ("ftp://a.example/", "scheme"),
+        ("data:text/plain,x", "malformed"),
+        ("http://a.example/", "scheme"),  # http only by the source's flag
+        ("https://user:pass@a.example/", "credentials"),  # input 15
+        ("https://h\\@evil.example/", "malformed"),  # input 14: httpx reads host = evil
+        ("https://a.example/\r\nX: y", "malformed"),
+        ("https://a%2eexample/", "malformed"),
+        ("https://аpple.com/", "not_ascii"),
+        ("https://a.example:25/", "port_refused"),
+        ("https://a.example:065/", "port"),
+        ("https://[fe80::1%25eth0]/", "malformed"),
+        ("https:///x", "malformed"),
+    ],
+)
+def test_a_url_that_may_not_be_fetched_is_refused(url: str, reason: str) -> None:
+    """Inputs 3, 11, 14, 15."""
+    with pytest.raises(AddressRefused) as caught:
+        parse_url(url)
+
+    assert caught.value.reason == reason
+
+
+def test_a_url_keeps_its_host_header_and_drops_its_fragment() -> None:
+    """Host says the name, and the port where it is not the scheme's own."""
+    url = parse_url("HTTPS://A.Example:8443?q=1#part")
+
+    assert (str(url), url.authority) == ("https://a.example:8443/?q=1", "a.example:8443")
+
+
+@given(st.text(), st.text())
+def test_no_text_breaks_the_parser(host: str, port: str) -> None:
+    """Refused or canonical: parsing what was parsed changes nothing."""
+    try:
+        parsed = parse_endpoint(host, port)
+    except AddressRefused:
+        return
+    assert parse_endpoint(parsed[0], str(parsed[1])) == parsed

@@ -1,0 +1,44 @@
+"""Names are resolved once, and all of their addresses are vetted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from proxypool.errors import AddressRefused
+from proxypool.network.guard import resolve
+
+
+def _resolve(*addresses: str, host: str = "list.example") -> tuple[str, int]:
+    async def lookup(host: str, port: int) -> list[str]:
+        return list(addresses)
+
+    return asyncio.run(resolve(host, 443, allow_loopback=False, lookup=lookup))
+
+
+def test_a_public_name_becomes_the_address_to_connect_to() -> None:
+    """Inputs 5 and 18: the caller connects to what was vetted; IPv4 first."""
+    assert _resolve("2606:4700::1111", "1.1.1.1") == ("1.1.1.1", 443)
+
+
+@pytest.mark.parametrize("addresses", [("1.1.1.1", "10.0.0.1"), ("10.0.0.1",), ("1.1.1.1", "::1"), ("fe80::1%2",)])
+def test_a_name_with_one_forbidden_address_is_refused(addresses: tuple[str, ...]) -> None:
+    """Input 6: mixed answers are refused as a whole."""
+    with pytest.raises(AddressRefused):
+        _resolve(*addresses)
+
+
+def test_a_name_without_an_address_is_refused() -> None:
+    """Nothing to connect to."""
+    with pytest.raises(AddressRefused) as caught:
+        _resolve()
+
+    assert caught.value.reason == "unresolved"
+
+
+def test_a_literal_is_vetted_without_a_lookup() -> None:
+    """Input 2."""
+    with pytest.raises(AddressRefused) as caught:
+        _resolve("1.1.1.1", host="127.0.0.1")
+
+    assert caught.value.reason == "loopback"

@@ -1,0 +1,161 @@
+"""Lists as people have them: what is read, what is rejected, and that nothing breaks the parsers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proxypool.proxies.proxy import Protocol
+from proxypool.sources.formats import Parsed, formats, parse
+
+
+def _urls(text: str | bytes, name: str = "auto") -> list[str]:
+    return [proxy.url for proxy in _parse(text, name).proxies]
+
+
+def _parse(text: str | bytes, name: str = "auto") -> Parsed:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return parse(name, raw, default_protocol=Protocol.HTTP)
+
+
+@pytest.mark.parametrize(
+    ("line", "url"),
+    [
+        ("198.51.100.1:80", "http://198.51.100.1:80"),  # case 11, one layout each
+        ("198.51.100.1:1080@socks4", "socks4://198.51.100.1:1080"),
+        ("198.51.100.1:80:u:p", "http://u:p@198.51.100.1:80"),
+        ("u:p@198.51.100.1:80", "http://u:p@198.51.100.1:80"),
+        ("http://198.51.100.1:80@u:p", "http://u:p@198.51.100.1:80"),
+        ("198.51.100.1:80:u", "http://u:@198.51.100.1:80"),
+        ("http://user:p@ss#1@198.51.100.9:8080", "http://user:p%40ss%231@198.51.100.9:8080"),  # case 9
+        ("cust-x-sessid-1:p!w@pr.example.net:7777", "http://cust-x-sessid-1:p%21w@pr.example.net:7777"),  # case 12
+        ("http://u:p%40ss@198.51.100.9:80", "http://u:p%40ss@198.51.100.9:80"),  # percent-encoding is decoded once
+        ("198.51.100.1:80:u:p%40", "http://u:p%2540@198.51.100.1:80"),  # not in this layout: % is a character
+        ("[2001:DB8::1]:80", "http://[2001:db8::1]:80"),
+        ("socks5h://PR.Example.net:1080/", "socks5://pr.example.net:1080"),
+        ("198.51.100.1:80  # note", "http://198.51.100.1:80"),
+    ],
+)
+def test_a_line_is_read_in_every_usual_layout(line: str, url: str) -> None:
+    """Cases 9, 11, 12; input 18."""
+    assert _urls(line) == [url]
+
+
+def test_layouts_of_one_proxy_are_one_proxy() -> None:
+    """Case 11, input 17."""
+    lines = ["198.51.100.1:80:u:p", "u:p@198.51.100.1:80", "http://198.51.100.1:80@u:p", "HTTP://u:p@198.51.100.1:80/"]
+
+    assert len(_parse("\n".join(lines)).proxies) == 1
+
+
+def test_three_passwords_at_one_gateway_are_three_proxies() -> None:
+    """Case 8."""
+    parsed = _parse("\n".join(f"http://u:p{number}@gw.example.net:7000" for number in (1, 2, 3)))
+
+    assert len({proxy.id for proxy in parsed.proxies}) == 3
+
+
+def test_a_bad_line_costs_one_line() -> None:
+    """Case 14."""
+    parsed = _parse("198.51.100.1:80\n127:0:0:1:80\n198.51.100.2:80\n198.51.100.3:80\n")
+
+    assert len(parsed.proxies) == 3
+    assert parsed.rejected == {"malformed": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("999.1.2.3:80", "malformed"),  # case 16
+        ("198.51.100.1:99999", "port"),
+        ("198.51.100.1:0", "port"),
+        ("198.51.100.1:25", "port_refused"),
+        ("198.51.100.1:٨٠", "port"),  # input 10
+        ("198.51.100.1:080", "port"),  # input 11
+        ("2130706433:80", "malformed"),  # input 9
+        ("localhost:80", "local_name"),
+        ("gopher://198.51.100.1:80", "scheme"),
+        ("http://u:p%0d%0aX@198.51.100.1:80", "credentials"),  # input 16
+        ("http://u:%00@198.51.100.1:80", "credentials"),
+        (f"http://u:{'x' * 256}@198.51.100.1:80", "credentials"),
+        ("x" * 513, "too_long"),  # input 26
+        ("198.51.100.1:80\x00", "control"),
+        ("\x1b[31m198.51.100.1:80", "control"),
+        ("<html>captcha</html>", "malformed"),  # input 24
+    ],
+)
+def test_a_rejected_line_is_counted_with_its_reason(line: str, reason: str) -> None:
+    """Inputs 9–11, 16, 24, 26; case 16."""
+    parsed = _parse(line)
+
+    assert (parsed.proxies, dict(parsed.rejected)) == ((), {reason: 1})
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xef\xbb\xbf198.51.100.1:80\r\n\r\n# comment\r\n// too\r\n",
+        "198.51.100.1:80\n".encode("utf-16"),
+        b"198.51.100.1:80\r",
+        b"\t198.51.100.1:80 \xe4\n",
+    ],
+)
+def test_marks_line_ends_and_encodings_do_not_matter(raw: bytes) -> None:
+    """Input 26: and blank lines and comments are no rejected rows."""
+    parsed = _parse(raw)
+
+    assert ([str(proxy) for proxy in parsed.proxies], dict(parsed.rejected)) == (["http://198.51.100.1:80"], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "urls"),
+    [
+        ('{"data":[{"ip":"198.51.100.4","port":"8080","protocols":["socks5"]}]}', ["socks5://198.51.100.4:8080"]),
+        ('[{"host":"198.51.100.4","port":80,"user":"u","pass":"p@"}]', ["http://u:p%40@198.51.100.4:80"]),
+        ('["198.51.100.4:80","socks4://198.51.100.5:81"]', ["http://198.51.100.4:80", "socks4://198.51.100.5:81"]),
+        ('[{"proxy":"http://u:p@198.51.100.4:80"}]', ["http://u:p@198.51.100.4:80"]),
+        (
+            '[{"ip":"198.51.100.4","port":1,"type":"HTTP, SOCKS5"}]',
+            ["http://198.51.100.4:1", "socks5://198.51.100.4:1"],
+        ),
+        ("[2001:db8::1]:80", ["http://[2001:db8::1]:80"]),  # begins as JSON does
+    ],
+)
+def test_json_is_recognised_by_its_usual_names(text: str, urls: list[str]) -> None:
+    """Case 15."""
+    assert _urls(text) == urls
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,  # input 27: depth
+        '{"ip":"198.51.100.4","ip":"198.51.100.5","port":80}',  # duplicate keys
+        '[{"ip":"198.51.100.4","port":NaN}]',
+        '[{"ip":"198.51.100.4","port":' + "9" * 10_000 + "}]",
+    ],
+)
+def test_json_that_is_not_strict_is_one_rejected_row(text: str) -> None:
+    """Input 27."""
+    parsed = _parse(text, "json")
+
+    assert (parsed.proxies, dict(parsed.rejected)) == ((), {"not_json": 1})
+
+
+def test_json_nested_too_deep_is_counted() -> None:
+    """Input 27: below the parser's own bound."""
+    parsed = _parse("[" * 40 + '{"ip":"198.51.100.4","port":80}' + "]" * 40, "json")
+
+    assert (parsed.proxies, dict(parsed.rejected)) == ((), {"too_deep": 1})
+
+
+@given(
+    st.sampled_from(sorted(formats())),
+    st.binary(max_size=300) | st.text(alphabet='[]{}:,"@./0123456789iport\n', max_size=300).map(str.encode),
+)
+def test_no_bytes_break_a_format(name: str, raw: bytes) -> None:
+    """Input 28 and I18: no exception, and no more rows than the input can hold; each id can be computed."""
+    parsed = parse(name, raw, default_protocol=Protocol.HTTP)
+
+    assert len(parsed.proxies) * 3 <= len(raw)
+    assert len({proxy.id for proxy in parsed.proxies}) == len(parsed.proxies)

@@ -1,0 +1,70 @@
+"""What a request may make a source of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from proxypool.errors import Invalid
+from proxypool.settings import Settings
+from proxypool.sources.api import changes_from_request, from_request, source_json
+
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+def _fields(body: dict[str, Any], settings: Settings | None = None) -> list[str]:
+    with pytest.raises(Invalid) as caught:
+        from_request(body, settings=settings or Settings(), now=NOW)
+    return [error["field"] for error in caught.value.extra["errors"]]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/",  # input 1
+        "https://169.254.169.254/latest/",
+        "http://127.0.0.1:9001/2018-06-01/runtime/invocation/next",  # input 2
+        "https://127.0.0.1:9001/x",
+        "file:///proc/self/environ",  # input 3
+        "http://a.example/",  # http needs allow_http
+        "https://u:p@a.example/",  # input 15
+        "https://[::ffff:10.0.0.1]/",
+    ],
+)
+def test_a_url_that_may_not_be_fetched_is_refused_at_registration(url: str) -> None:
+    """Inputs 1, 2, 3, 15."""
+    assert _fields({"url": url}) == ["url"]
+
+
+def test_each_wrong_field_is_named() -> None:
+    """A bad request names its fields."""
+    assert _fields({"url": "https://a.example/", "inline": "x"}) == ["url"]
+    assert _fields({}) == ["url"]
+    assert _fields({"path": "/etc/passwd"}) == ["path"]
+    assert _fields({"inline": "x", "parser": "nope", "schedule": "daily"}) == ["parser", "schedule"]
+    assert _fields({"inline": "x", "colour": "red"}) == ["colour"]
+
+
+def test_the_local_stack_may_use_loopback_and_files_and_nothing_else() -> None:
+    """Only by its explicit settings."""
+    local = Settings(allow_loopback=True, allow_files=True)
+
+    assert from_request({"url": "http://127.0.0.1:8000/list"}, settings=local, now=NOW).url
+    assert from_request({"path": "/tmp/list.txt"}, settings=local, now=NOW).path
+    assert _fields({"url": "http://10.0.0.1/list"}, local) == ["url"]
+    assert _fields({"url": "http://a.example/list"}, local) == ["url"]
+
+
+def test_an_edit_clears_the_etag_and_touches_only_what_it_names() -> None:
+    """The next scrape reads the whole list."""
+    source = from_request({"inline": "x", "tags": ["eu"]}, settings=Settings(), now=NOW)
+
+    assert changes_from_request({"enabled": False}, source, settings=Settings()) == {"enabled": False, "etag": ""}
+
+
+def test_an_answer_does_not_show_the_inline_list() -> None:
+    """I19: it may hold passwords."""
+    source = from_request({"inline": "u:s3cret@198.51.100.1:80"}, settings=Settings(), now=NOW)
+
+    assert "s3cret" not in str(source_json(source))
