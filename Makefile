@@ -1,49 +1,57 @@
-# Two commands do everything on a fresh machine: `make up` and `make test`. GNU make 3.81, Python 3.11 or newer, a package index.
-
+# GNU make 3.81 is enough. `make` alone lists the targets.
 PYTHON ?= python3
-BIN := .venv/bin
-ONLY ?=
-SOURCES ?=
+BIN = .venv/bin
+TOOLS = .venv-tools/bin
+CODE = layers functions tests tools
+PIP = -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help up test check format bench lock clean
+.PHONY: help up test check bench build clean lock
 
-help:  ## what there is
-	@grep -E '^[a-z.-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+help:  ## this list
+	@grep -E '^[.a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
 
-.venv/ready: requirements.txt pyproject.toml layers/client/pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3"; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "This Python has no venv module (Debian: apt-get install python3-venv)"; exit 1; }
-	@echo "Installing about 110 packages into .venv (500 MB, one to three minutes) ..."
+.venv: .venv/.done  ## the environment of `up` and `test`
+.venv/.done: requirements.txt pyproject.toml layers/client/pyproject.toml
+	@$(PYTHON) tools/precheck.py
+	@echo "Installing the locked packages into .venv: about 300 MB, one to two minutes."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt || { echo "The packages could not be installed: is a package index within reach?"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e layers/client -e .
-	@$(BIN)/python -m compileall -q $(BIN)/../lib >/dev/null 2>&1 || true
+	@$(BIN)/python $(PIP) --require-hashes --requirement requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
+	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable layers/client --editable .
 	@touch $@
 
-.venv: .venv/ready
+.venv-tools/.done: tools/requirements.txt
+	@$(PYTHON) tools/precheck.py
+	@echo "Installing sam, cfn-lint and checkov into .venv-tools: about 400 MB, one to two minutes."
+	@$(PYTHON) -m venv .venv-tools
+	@.venv-tools/bin/python $(PIP) --require-hashes --requirement tools/requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
+	@touch $@
 
-up: .venv/ready  ## the whole stack on this laptop; SOURCES=sources.toml takes your own lists
-	@$(BIN)/proxypool up $(if $(SOURCES),--sources $(SOURCES))
+up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own lists
+	@$(BIN)/proxypool up $(if $(SOURCES),--sources "$(SOURCES)")
 
-test: .venv/ready  ## all tests that fit into five minutes
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: .venv/.done  ## all tests
+	$(BIN)/python -m pytest -n auto
 
-check: .venv/ready  ## format, lint, types, imports
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy layers/core/proxypool layers/client/proxypool_client tests
-	@$(BIN)/lint-imports
+check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy layers tools tests
+	for function in functions/*/app.py; do $(BIN)/mypy "$$function" || exit 1; done
+	$(BIN)/lint-imports
+	$(BIN)/python tools/translate.py build/translated.json
+	$(TOOLS)/cfn-lint template.yaml infra/*.yaml build/translated.json
+	$(TOOLS)/checkov --file template.yaml --config-file .checkov.yaml
+	AWS_DEFAULT_REGION=us-east-1 SAM_CLI_TELEMETRY=0 $(TOOLS)/sam validate --lint
 
-format: .venv/ready  ## what a formatter can mend
-	@$(BIN)/ruff format .
-	@$(BIN)/ruff check --fix .
+bench: .venv/.done  ## the measurements; ONLY=name for one
+	$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)")
 
-bench: .venv/ready  ## measurements: ONLY=name for one
-	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY))
+build: .venv/.done  ## the layers for Lambda in build/aws, or with HOST=1 for this machine in build/host
+	$(BIN)/python tools/build.py $(if $(HOST),host,aws)
 
-lock: .venv/ready  ## requirements.txt anew, newest versions (needs uv)
-	@uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	    --no-emit-package proxypool --no-emit-package proxypool-client requirements.in -o requirements.txt
+lock:  ## the requirements again, from their .in files (needs uv)
+	for part in . tools layers/deps; do uv pip compile --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header -q $$part/requirements.in -o $$part/requirements.txt || exit 1; done
 
-clean:  ## everything that can be made again
-	@rm -rf .venv .venv-tools build .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove what was built, and the environments
+	rm -rf build .aws-sam .venv .venv-tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

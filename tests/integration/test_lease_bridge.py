@@ -14,6 +14,7 @@ from proxypool.errors import Paused, Rebuilding
 from proxypool.leases import expire
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
+from proxypool.leases.journal import LedgerRow
 from proxypool.leases.pool import Outcome, Pool, Request
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
@@ -21,7 +22,7 @@ from proxypool.settings import Settings
 from proxypool.state import GAUGES, SETTINGS
 from proxypool.table import bind
 
-from tests.support.leases import a_record
+from tests.support.leases import a_record, keys_of
 from tests.support.servers import create_tables
 
 
@@ -63,9 +64,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
 
 def wipe(stack: Stack) -> None:
     """Loses the pool's keys, as a failover of the cache does."""
-    tag = stack.bridge.cache.keys.tag
-    found = stack.bridge.cache._connected().execute_command("KEYS", f"{tag}:*", target_nodes="all")
-    for key in found if isinstance(found, list) else sum(found.values(), []):
+    for key in keys_of(stack.bridge.cache):
         stack.bridge.cache.command("DEL", key)
 
 
@@ -130,7 +129,7 @@ def test_an_end_is_final_and_a_renewal_goes_only_forward(stack: Stack) -> None:
     stack.run()
     row = stack.bridge.ledger.get(lease.id)
     assert row is not None
-    open_row = expire.journal.LedgerRow(
+    open_row = LedgerRow(
         lease_id=lease.id, owner="ann", proxy_id=lease.proxy_id,
         granted_ms=clock.epoch_ms(lease.granted_at), expires_ms=clock.epoch_ms(lease.expires_at),
     )  # fmt: skip

@@ -21,7 +21,8 @@ from proxypool.leases.index import Index
 from proxypool.leases.pool import Lease, Outcome, Pool, Request
 from proxypool.proxies.proxy import Anonymity, Status
 
-from tests.support.leases import a_pool, a_record
+from tests.support import servers
+from tests.support.leases import a_pool, a_record, keys_of
 
 
 def take(pool: Pool, owner: str = "ann", key: str = "", **wanted: object) -> Lease:
@@ -288,8 +289,21 @@ def test_no_lease_data_can_be_evicted(valkey_url: str) -> None:
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     take(pool, key="k")
 
-    keys = pool.cache._connected().execute_command("KEYS", f"{pool.cache.keys.tag}:*", target_nodes="all")
-    found = keys if isinstance(keys, list) else sum(keys.values(), [])
+    found = keys_of(pool.cache)
 
     assert len(found) >= 8
     assert {pool.cache.command("TTL", key) for key in found} == {-1}
+
+
+def test_a_lost_connection_is_made_anew(valkey_url: str) -> None:
+    """I21, input 77: 503 while the server is away; the next call finds its successor."""
+    with servers.valkey_cluster() as url:
+        pool = a_pool(url, a_record(1))
+        take(pool)
+    with pytest.raises(Unavailable):
+        take(pool)
+
+    pool.cache.url = valkey_url
+
+    with pytest.raises(Rebuilding):
+        take(pool)

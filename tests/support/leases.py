@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from proxypool.leases.build import cache_of, pool_of
+from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
@@ -19,7 +21,7 @@ def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row."""
     now = datetime.now(UTC)
     checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
-    check = {
+    check: dict[str, Any] = {
         "passed": 5.0, "count": 5, "latency_ms": 50.0, "exit_ip": f"127.1.0.{number}", "country": "de",
         "anonymity": Anonymity.ELITE, "https": True,
     }  # fmt: skip
@@ -37,6 +39,12 @@ def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any
         cache.command("HSET", cache.keys.settings, "epoch", "1")
     Index(cache, settings.max_age_seconds).upsert(records)
     return pool_of(settings, cache)
+
+
+def keys_of(cache: Cache) -> list[str]:
+    """Every key of the cache's pool."""
+    found = cache._connected().execute_command("KEYS", f"{cache.keys.tag}:*", target_nodes="all")
+    return list(found if isinstance(found, list) else chain.from_iterable(found.values()))
 
 
 def an_event(route: str, body: object = None, *, lease_id: str = "", **headers: str) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def test_a_checked_proxy_is_always_due_again(verdicts: list[Verdict]) -> None:
     """I8."""
     record = folded(a_record(), *verdicts)
 
-    assert record.next_check_at is not None and record.next_check_at > NOW
+    assert record.next_check_at is not None
+    assert record.next_check_at > NOW
 
 
 def test_old_evidence_counts_half_after_a_day() -> None:

@@ -87,14 +87,16 @@ class Validator:
             return
         self.state.delete(JUDGE_DOWN_MARK)
         open_claims = {record.id: record for record in claimed}
-        results: asyncio.Queue[Check] = asyncio.Queue()
+        results: asyncio.Queue[Check | None] = asyncio.Queue()
         places = asyncio.Semaphore(self.settings.check_concurrency)
         work = [asyncio.create_task(self._one(record, bench, places, results)) for record in claimed]
+        remaining, deadline = len(work), asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout(seconds):
-                while open_claims:
-                    page = await _next_page(results, len(open_claims))
-                    await asyncio.to_thread(self._write, page, open_claims, outcome)
+            while remaining:
+                async with asyncio.timeout_at(deadline):  # the wait is cut short, a write never
+                    page = await _next_page(results, remaining)
+                remaining -= len(page)
+                await asyncio.to_thread(self._write, [one for one in page if one], open_claims, outcome)
         except TimeoutError:
             log.error("validate_proxy failed", error="Pipeline timeout", count=len(open_claims))
         finally:
@@ -104,13 +106,14 @@ class Validator:
         self._give_back(open_claims, outcome)
 
     async def _one(
-        self, record: ProxyRecord, bench: Bench, places: asyncio.Semaphore, results: asyncio.Queue[Check]
+        self, record: ProxyRecord, bench: Bench, places: asyncio.Semaphore, results: asyncio.Queue[Check | None]
     ) -> None:
         async with places:
             try:
                 results.put_nowait(await pipeline.check(record.proxy, bench, now=self.now()))
             except Exception as error:  # a fault of ours in one check leaves its neighbours alone
                 log.exception("check failed", proxy_id=record.id, error=type(error).__name__)
+                results.put_nowait(None)
 
     def _write(self, page: list[Check], open_claims: dict[str, ProxyRecord], outcome: Outcome) -> None:
         """Writes results under their claims; what took effect is recorded, counted, and checked again soon if it failed."""
@@ -167,7 +170,7 @@ class Validator:
             outcome.counts["unfinished"] += len(open_claims)
 
 
-async def _next_page(results: asyncio.Queue[Check], at_most: int) -> list[Check]:
+async def _next_page(results: asyncio.Queue[Check | None], at_most: int) -> list[Check | None]:
     """Up to 25 results, waiting for one without end and for the rest one second in all."""
     page = [await results.get()]
     try:

@@ -19,7 +19,7 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.credentials import CredentialProvider
-from redis.exceptions import AuthenticationError, NoScriptError, RedisClusterException, RedisError
+from redis.exceptions import AuthenticationError, NoScriptError, RedisClusterException, RedisError, ResponseError
 from redis.retry import Retry
 
 from proxypool.errors import Unavailable
@@ -53,7 +53,7 @@ class Cache:
     def run(self, script: str, *args: str | int) -> Any:
         """Runs lua/<script>.lua with these arguments; loads it once where the server does not know it (any more)."""
         text, sha = source(script)
-        with _translated():
+        with self._translated():
             try:
                 return self._send("EVALSHA", sha, 1, self.keys.tag, *args)
             except NoScriptError:
@@ -61,7 +61,7 @@ class Cache:
 
     def command(self, *args: str | int) -> Any:
         """Runs one command; its first argument behind the name is a key of the pool."""
-        with _translated():
+        with self._translated():
             return self._send(*args)
 
     def close(self) -> None:
@@ -76,6 +76,16 @@ class Cache:
         except AuthenticationError:  # the token or the connection has aged out: refused before it ran
             self.close()
             return self._connected().execute_command(*args)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except ResponseError as error:  # OOM, BUSY, LOADING, READONLY, CLUSTERDOWN: it answers, though with a refusal
+            raise Unavailable(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
+        except (RedisError, RedisClusterException, OSError) as error:
+            self.close()  # what the client knows of the cluster may be wrong: the next call asks anew
+            raise Unavailable(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -126,11 +136,3 @@ class _Token(CredentialProvider):
             expires_seconds=TOKEN_SECONDS,
         )
         return self._user, url.removeprefix("http://")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except (RedisError, RedisClusterException, OSError) as error:
-        raise Unavailable(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error

@@ -38,6 +38,7 @@ def deploy(
     _package(body, path.parent, clients("s3"))
     translated = _translate(body, known)
     httpapi.explode(translated["Resources"])
+    _write_numbers(translated, known)
     url = _upload_template(clients("s3"), translated)
     outputs = _apply(clients("cloudformation"), stack_name, url, known)
     _switch_on_ttl(clients, stack_name, translated["Resources"])
@@ -88,6 +89,28 @@ def _upload(s3: Any, content: bytes, ending: str) -> str:
     key = f"{hashlib.sha256(content).hexdigest()}.{ending}"
     s3.put_object(Bucket=ARTIFACTS, Key=key, Body=content)
     return f"s3://{ARTIFACTS}/{key}"
+
+
+def _write_numbers(body: dict[str, Any], given: Mapping[str, str]) -> None:
+    """Mends a gap: a number that comes by parameter reaches queues and mappings as text, and stops their pollers."""
+    numbers = {
+        name: int(float(given.get(name, parameter.get("Default", 0))))
+        for name, parameter in body.get("Parameters", {}).items()
+        if parameter["Type"] == "Number"
+    }
+    for resource in body["Resources"].values():
+        if resource["Type"] in ("AWS::Lambda::EventSourceMapping", "AWS::SQS::Queue"):
+            resource["Properties"] = _resolved(resource["Properties"], numbers)
+
+
+def _resolved(value: Any, numbers: Mapping[str, int]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"Ref"} and value["Ref"] in numbers:
+            return numbers[value["Ref"]]
+        return {name: _resolved(item, numbers) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_resolved(item, numbers) for item in value]
+    return value
 
 
 def _upload_template(s3: Any, body: dict[str, Any]) -> str:

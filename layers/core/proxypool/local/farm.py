@@ -221,7 +221,8 @@ class Farm:
 
     def _bind(self, spec: Spec, port: int) -> socket.socket:
         bound = socket.socket()
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if spec.kind.listens:  # a dead one's address is not to be shared with a farm that listens on it
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         host = spec.exit_ip if self.own_addresses else LOOPBACK
         try:
             bound.bind((host, port))
@@ -243,6 +244,7 @@ class Farm:
             await loop.sock_sendall(outgoing, line)
             transport, _ = await loop.create_connection(lambda: upstream, sock=outgoing)
         except BaseException:
+            self._judge.announced.discard(outgoing.getsockname())
             outgoing.close()
             raise
         return transport

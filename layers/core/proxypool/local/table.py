@@ -49,7 +49,7 @@ def wait_for_proxy(stack: Running, *, seconds: float = 60) -> dict[str, Any] | N
 
 def lines(stack: Running) -> list[str]:
     """Full commands to lease, fetch and look, to copy and paste."""
-    lease = f"curl -s -X POST {stack.api_url}/leases -d '{{\"ttl_seconds\": 60}}'"
+    lease = f"curl -s -X POST {stack.api_url}/leases -H 'content-type: application/json' -d '{{\"ttl_seconds\": 60}}'"
     url = "python3 -c 'import json,sys; print(json.load(sys.stdin)[\"proxy_url\"])'"
     fetch = f"curl -s --noproxy '' -x \"$({lease} | {url})\" {stack.judge_url or 'http://httpbin.org/ip'}"
     return [

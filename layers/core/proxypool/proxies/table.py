@@ -144,6 +144,11 @@ class ProxyTable:
         )
         return [(item.proxy_id, int(item.next_check_at or 0)) for item in found]
 
+    def count_due(self, shard: str, *, before: datetime | None = None) -> int:
+        """How many stand in one shard of the index; with `before`, how many are due by then."""
+        until = None if before is None else ProxyItem.next_check_at <= clock.epoch(before)
+        return self._model.due.count(shard, until)
+
     def upsert_many(
         self, proxies: Sequence[Proxy], *, source_id: str, kind: Kind, tags: frozenset[str], now: datetime
     ) -> Upserted:

@@ -1,0 +1,12 @@
+"""The admin API: sources, proxies, settings, runs, stats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxypool.manage.routes import answer
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """An HTTP API event in, its response out."""
+    return answer(event, context)

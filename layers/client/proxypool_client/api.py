@@ -1,0 +1,91 @@
+"""The HTTP side: where the pool is, one signed or plain request, its answer or its error."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from proxypool_client.errors import LeaseLost, NoPool, PoolEmpty, Refused, Unreachable
+from proxypool_client.sigv4 import Credentials, sign
+
+STACK_FILE = Path(".local") / "stack.json"
+TIMEOUT_SECONDS = 10.0
+_LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def find_url(given: str = "", *, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
+    """The API's address: the one given, else PROXYPOOL_URL, else the local stack's of this or a parent folder; raises NoPool."""
+    found = given or environment.get("PROXYPOOL_URL", "")
+    start = (folder or Path.cwd()).resolve()
+    for place in () if found else (start, *start.parents):
+        if (place / STACK_FILE).is_file():
+            found = str(json.loads((place / STACK_FILE).read_text(encoding="utf-8"))["api_url"])
+            break
+    if not found:
+        raise NoPool("no pool is known here: start one with `make up`, or set PROXYPOOL_URL")
+    return found.rstrip("/")
+
+
+@dataclass(slots=True)
+class Api:
+    """One connection to a pool. Requests are signed (SigV4) where the address is not loopback and the environment has a key.
+
+    Proxy settings of the environment are ignored: what asks for a proxy must not go through one by accident.
+    """
+
+    url: str
+    owner: str = ""  # on a local stack only: who asks
+    region: str = field(
+        default_factory=lambda: os.environ.get("AWS_REGION", os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
+    )
+    _http: httpx.Client = field(
+        default_factory=lambda: httpx.Client(trust_env=False, timeout=TIMEOUT_SECONDS), repr=False
+    )
+
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
+        """The answer's JSON (None where it has no body). Raises Refused or one of its kinds, or Unreachable."""
+        content = b"" if body is None else json.dumps(body).encode()
+        sent = {"content-type": "application/json"} if content else {}
+        sent |= dict(headers or {}) | ({"x-proxypool-owner": self.owner} if self.owner else {})
+        try:
+            answer = self._http.request(
+                method, self.url + path, content=content, headers=self._signed(method, path, sent, content)
+            )
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"the pool at {urlsplit(self.url).netloc} does not answer ({type(error).__name__})"
+            ) from error
+        return _read(answer)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._http.close()
+
+    def _signed(self, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
+        local = urlsplit(self.url).netloc.startswith(_LOOPBACK)
+        if local or "AWS_ACCESS_KEY_ID" not in os.environ:
+            return headers
+        keys = Credentials.from_environment(os.environ)
+        return sign(
+            method, self.url + path, headers, content, service="execute-api", region=self.region, credentials=keys
+        )
+
+
+def _read(answer: httpx.Response) -> Any:
+    try:
+        value = answer.json() if answer.content else None
+    except ValueError as error:
+        raise Unreachable(f"HTTP {answer.status_code} without JSON") from error
+    if answer.status_code < 400:
+        return value
+    problem = value if isinstance(value, dict) else {}
+    after = answer.headers.get("retry-after", "")
+    kind = {"pool_empty": PoolEmpty, "not_found": LeaseLost}.get(str(problem.get("type")), Refused)
+    raise kind(answer.status_code, problem, int(after) if after.isdecimal() else None)

@@ -1,0 +1,116 @@
+"""Dead letters: what lies in the two dead-letter queues, why, and back to work with it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proxypool_client.errors import NoPool
+
+from proxypool import aws
+from proxypool.state import State
+from proxypool.tasks import reason_name
+
+PEEK_SECONDS = 5  # a letter that was looked at is hidden so long
+MESSAGES_PER_CALL = 10
+STACK_FILE = Path(".local") / "stack.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A queue, its dead-letter queue, and the table that knows the reasons."""
+
+    name: str
+    url: str
+    dead_letter_url: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A message that failed for good; `reason` is what its last try left, "" where it left none."""
+
+    queue: Queue
+    message_id: str
+    body: str
+    reason: str
+    receipt: str
+
+
+def local_queues(file: Path = STACK_FILE) -> list[Queue]:
+    """The queues of the stack of this folder; leads the AWS clients of this process to it. Raises NoPool where none runs."""
+    if not file.is_file():
+        raise NoPool("no stack runs in this folder")
+    stack = json.loads(file.read_text(encoding="utf-8"))
+    os.environ.setdefault("AWS_ENDPOINT_URL", stack["endpoint_url"])
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_DEFAULT_REGION", "us-east-1"),
+    ):
+        os.environ.setdefault(name, value)
+    return queues_of(stack["outputs"])
+
+
+def queues_of(outputs: dict[str, str]) -> list[Queue]:
+    """The queues that a stack's outputs name."""
+    state = State(outputs["StateTable"])
+    return [
+        Queue(
+            name=name,
+            url=outputs[f"{logical}QueueUrl"],
+            dead_letter_url=outputs[f"{logical}DeadLetterQueueUrl"],
+            state=state,
+        )
+        for name, logical in (("scrape", "Scrape"), ("validate", "Validate"))
+    ]
+
+
+def peek(queues: Sequence[Queue], *, most: int = 100) -> Iterator[Letter]:
+    """Up to `most` letters per queue; each is hidden from others for a few seconds."""
+    for queue in queues:
+        yield from _receive(queue, most)
+
+
+def redrive(queues: Sequence[Queue], *, most: int = 1_000) -> int:
+    """Sends up to `most` letters per queue back to where they came from; returns how many. A crash may send one twice: harmless."""
+    count = 0
+    for queue in queues:
+        for letter in _receive(queue, most):
+            sqs = aws.client("sqs")
+            sqs.send_message(QueueUrl=queue.url, MessageBody=letter.body, MessageGroupId="redrive")
+            sqs.delete_message(QueueUrl=queue.dead_letter_url, ReceiptHandle=letter.receipt)
+            count += 1
+    return count
+
+
+def as_json(letter: Letter) -> dict[str, Any]:
+    """A letter as an answer shows it. Bodies hold ids, never secrets."""
+    return {"queue": letter.queue.name, "message_id": letter.message_id, "body": letter.body, "reason": letter.reason}
+
+
+def _receive(queue: Queue, most: int) -> Iterator[Letter]:
+    seen: set[str] = set()
+    while len(seen) < most:
+        found = aws.client("sqs").receive_message(
+            QueueUrl=queue.dead_letter_url,
+            MaxNumberOfMessages=min(MESSAGES_PER_CALL, most - len(seen)),
+            VisibilityTimeout=PEEK_SECONDS,
+        )
+        fresh = [message for message in found.get("Messages", []) if message["MessageId"] not in seen]
+        if not fresh:
+            return
+        for message in fresh:
+            seen.add(message["MessageId"])
+            kept = queue.state.get(reason_name(message["MessageId"])) or {}
+            yield Letter(
+                queue=queue,
+                message_id=message["MessageId"],
+                body=message["Body"],
+                reason=str(kept.get("reason", "")),
+                receipt=message["ReceiptHandle"],
+            )

@@ -1,0 +1,1 @@
+"""The admin API: sources, proxies, settings, runs, and how the pool is."""

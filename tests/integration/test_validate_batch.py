@@ -1,0 +1,217 @@
+"""A batch of the validate queue against the emulator, with real proxies and a judge on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from importlib.util import module_from_spec, spec_from_file_location
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from proxypool import aws, clock, queues
+from proxypool.checks import pipeline
+from proxypool.checks.prune import Pruner
+from proxypool.checks.sweep import Sweep
+from proxypool.checks.table import ChecksTable
+from proxypool.checks.validate import Validator
+from proxypool.proxies.proxy import Kind, Protocol, Proxy, Status
+from proxypool.proxies.record import CheckFacts
+from proxypool.proxies.table import ProxyTable
+from proxypool.queues import ValidateMessage
+from proxypool.settings import Settings
+from proxypool.state import State
+
+from tests.integration.test_check_pipeline import forwards, judging, port, says, serve
+from tests.support.servers import ROOT, create_tables
+
+
+@pytest.fixture
+def loopback() -> Iterator[Any]:
+    """Runs servers in a loop of its own; call it with one that is to be served."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    servers: list[asyncio.Server] = []
+
+    def run(coroutine: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
+        servers.append(asyncio.run_coroutine_threadsafe(coroutine, loop).result(5))
+        return servers[-1]
+
+    async def end() -> None:
+        for server in servers:
+            server.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(rest, timeout=1) if rest else None
+
+    yield run
+    asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def validator(aws_endpoint: str, loopback: Any) -> Validator:
+    aws.client.cache_clear()
+    name = f"v{uuid4().hex[:8]}"
+    tables = create_tables(name)
+    queue = boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"]
+    secret = boto3.client("secretsmanager").create_secret(Name=name, SecretString="secret")["ARN"]
+    bus = boto3.client("events").create_event_bus(Name=name)["EventBusArn"].rpartition("/")[2]
+    judge_port = port(loopback(serve(judging)))
+    known = Settings(
+        judge_url=f"http://127.0.0.1:{judge_port}/", judge_secret_arn=secret, allow_loopback=True, event_bus=bus,
+        validate_queue_url=queue, check_stage_seconds=1, check_total_seconds=2, check_connect_seconds=1,
+    )  # fmt: skip
+    return Validator(
+        ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), State(tables["StateTable"]), known
+    )
+
+
+@pytest.fixture
+def load_app(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Loads the function's app with this validator and its settings in place of the environment's."""
+
+    def load(validator: Validator) -> Any:
+        spec = spec_from_file_location("validate_app", ROOT / "functions/validate_proxy/app.py")
+        assert spec
+        assert spec.loader
+        app = module_from_spec(spec)
+        spec.loader.exec_module(app)
+        monkeypatch.setattr(app, "validator", lambda: validator)
+        monkeypatch.setattr(app, "settings", lambda: validator.settings)
+        return app
+
+    return load
+
+
+def stored(validator: Validator, *ports: int) -> dict[str, ValidateMessage]:
+    """Proxies on these ports, unchecked, and the messages that ask for them."""
+    proxies = [Proxy(Protocol.HTTP, "127.0.0.1", number) for number in ports]
+    new = validator.proxies.upsert_many(
+        proxies, source_id="s", kind=Kind.UNKNOWN, tags=frozenset(), now=clock.now()
+    ).new
+    return {
+        one.id: ValidateMessage(proxy_id=one.id, next_check_at=clock.epoch(one.next_check_at))
+        for one in new
+        if one.next_check_at
+    }
+
+
+def test_a_batch_is_checked_once_however_often_it_is_delivered(
+    validator: Validator, loopback: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I9, input 71. One TLS context serves the whole batch."""
+    made: list[int] = []
+    create = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: made.append(1) or create())
+    good, bad = port(loopback(serve(forwards()))), port(loopback(serve(says(b"nonsense"))))
+    messages = stored(validator, good, bad)
+
+    first = validator.validate(messages, seconds=60)
+    second = validator.validate(messages, seconds=60)
+
+    rows = validator.proxies.get_many(messages)
+    assert first.counts["passed"] == first.counts["failed"] == 1
+    assert not first.unfinished
+    assert second.counts["superseded"] == 2
+    assert {row.proxy.port: row.status for row in rows.values()} == {good: Status.ACTIVE, bad: Status.DEAD}
+    assert all(row.check.count == 1 and row.claim == 0 for row in rows.values())
+    assert all(len(validator.checks.keys(proxy_id)) == 1 for proxy_id in messages)
+    assert len(made) == 1
+
+
+def test_while_the_judge_is_down_no_row_changes_and_no_claim_stays(validator: Validator, loopback: Any) -> None:
+    """Case 32."""
+    messages = stored(validator, port(loopback(serve(forwards()))))
+    down = Settings(judge_url="http://127.0.0.1:9/", allow_loopback=True, event_bus=validator.settings.event_bus)
+    broken = Validator(validator.proxies, validator.checks, validator.state, down)
+
+    outcome = broken.validate(messages, seconds=60)
+
+    (row,) = validator.proxies.get_many(messages).values()
+    assert outcome.counts["inconclusive"] == 1
+    assert (row.status, row.check.count, row.claim) == (Status.UNCHECKED, 0, 0)
+    assert validator.validate(messages, seconds=60).counts["passed"] == 1
+
+
+def test_what_is_not_finished_in_time_comes_again(validator: Validator, loopback: Any) -> None:
+    """I13, input 83: a claim is released, so that the retry can take it."""
+    messages = stored(validator, port(loopback(serve(forwards()))))
+
+    outcome = validator.validate(messages, seconds=0)
+
+    assert outcome.unfinished == set(messages)
+    assert validator.validate(messages, seconds=60).counts["passed"] == 1
+
+
+def test_a_sweep_asks_for_what_is_due_and_the_long_dead_are_pruned(validator: Validator, loopback: Any) -> None:
+    """I8, I22."""
+    messages = stored(validator, port(loopback(serve(forwards()))), port(loopback(serve(says(b"nonsense")))))
+    validator.validate(messages, seconds=60)
+    parts = (validator.proxies, validator.state, validator.settings)
+    later = clock.now() + timedelta(days=31)
+
+    swept = Sweep(*parts).sweep(now=later, run_id="r", seconds_left=lambda: 60)
+    pruned = Pruner(validator.proxies, validator.checks, *parts[1:]).dead_proxies(now=later, seconds_left=lambda: 60)
+
+    received = boto3.client("sqs").receive_message(
+        QueueUrl=validator.settings.validate_queue_url, MaxNumberOfMessages=10
+    )["Messages"]
+    assert swept["count"] == 2
+    assert {json.loads(one["Body"])["proxy_id"] for one in received} == set(messages)
+    assert pruned["count"] == 1
+    assert [row.status for row in validator.proxies.scan()] == [Status.ACTIVE]
+
+
+def test_a_late_loser_changes_nothing(validator: Validator) -> None:
+    """Input 72, I9: its claim has passed to another."""
+    messages = stored(validator, 1)
+    (row,) = validator.proxies.get_many(messages).values()
+    due = {row.id: messages[row.id].next_check_at}
+    late = replace(row, claim=1, status=Status.DEAD, check=CheckFacts(count=1), last_checked_at=clock.now())
+    validator.proxies.claim_many(due, now=clock.now(), claim_seconds=150)
+
+    assert validator.proxies.record_many([late]) == set()
+    assert validator.proxies.get_many(messages)[row.id].status is Status.UNCHECKED
+
+
+def test_a_poison_message_fails_alone(validator: Validator, loopback: Any, load_app: Any) -> None:
+    """I14, input 74, case 38."""
+    app = load_app(validator)
+    (message,) = stored(validator, port(loopback(serve(forwards())))).values()
+    bodies = {"poison": "{", "future": '{"v": 99}', "good": queues.encode(message)}
+    event = {"Records": [{"messageId": name, "receiptHandle": "r", "body": body} for name, body in bodies.items()]}
+
+    answer = app.handler(event, SimpleNamespace(aws_request_id="run", get_remaining_time_in_millis=lambda: 60_000))
+
+    assert [one["itemIdentifier"] for one in answer["batchItemFailures"]] == ["poison", "future"]
+    assert validator.state.get("reason:poison")["reason"] == "not JSON"
+    assert validator.state.get("task:run")["counts"]["count_passed"] == 1
+
+
+def test_a_check_that_breaks_fails_alone(validator: Validator, loopback: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Case 38: its neighbours are written, and nobody waits for it."""
+    messages = stored(validator, *(port(loopback(serve(forwards()))) for _ in range(3)))
+    broken = next(iter(messages))
+    check = pipeline.check
+
+    async def sometimes(proxy: Proxy, *parts: Any, **more: Any) -> Any:
+        if proxy.id == broken:
+            raise RuntimeError("ours")
+        return await check(proxy, *parts, **more)
+
+    monkeypatch.setattr(pipeline, "check", sometimes)
+    outcome = validator.validate(messages, seconds=60)
+
+    assert outcome.unfinished == {broken}
+    assert outcome.counts["passed"] == 2

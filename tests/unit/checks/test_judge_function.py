@@ -1,0 +1,52 @@
+"""The judge's function, given what CloudFront gives it."""
+
+from __future__ import annotations
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxypool.checks import judge
+
+NONCE = "ab" * 16
+APP = Path(__file__).parents[3] / "functions/judge/app.py"
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> Any:
+    spec = spec_from_file_location("judge_app", APP)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "judge_key", lambda _: b"key")
+    return module
+
+
+def an_event(*, method: str = "GET", nonce: str = NONCE, **headers: str) -> dict[str, Any]:
+    return {
+        "requestContext": {"http": {"method": method}},
+        "queryStringParameters": {"nonce": nonce},
+        "headers": {"cloudfront-viewer-address": "198.51.100.7:4711", "host": "x.lambda-url"} | headers,
+    }
+
+
+def test_the_peer_is_cloudfronts_viewer_and_nothing_that_the_caller_says(app: Any) -> None:
+    """Inputs 39, 42: what CloudFront and Lambda add themselves is subtracted; what a proxy adds stays."""
+    headers = {
+        "x-forwarded-for": "203.0.113.9, 198.51.100.7",
+        "x-amzn-trace-id": "t",
+        "via": "1.1 squid, 2.0 a (CloudFront)",
+    }
+
+    answer = app.handler(an_event(**headers), None)
+
+    seen = judge.read(b"key", answer["body"].encode(), NONCE)
+    assert seen.peer == "198.51.100.7"
+    assert dict(seen.headers) == {"x-forwarded-for": "203.0.113.9", "via": "1.1 squid"}
+
+
+@pytest.mark.parametrize(("parts", "status"), [({"method": "POST"}, 405), ({"nonce": "short"}, 400)])
+def test_anything_but_a_get_with_a_nonce_is_refused(app: Any, parts: dict[str, Any], status: int) -> None:
+    assert app.handler(an_event(**parts), None)["statusCode"] == status

@@ -1,0 +1,147 @@
+"""The farm on real loopback sockets: each kind behaves as its truth says, in both ways of binding."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from proxypool.checks.judge import Seen, Tampered, read
+from proxypool.local.certificates import local_certificates
+from proxypool.local.farm import Farm, has_password, loopback_of, read_request
+from proxypool.local.farm_kinds import KINDS, Spec, plan, read_mix
+from proxypool.local.judge import Judge, serve_judge
+
+KEY = b"the judge's key"
+NONCE = "ab" * 16
+BOTH_WAYS = pytest.mark.parametrize("own_addresses", [True, False])
+
+
+@asynccontextmanager
+async def a_farm(folder: Path, kinds: list[str], own_addresses: bool) -> AsyncIterator[tuple[Farm, tuple[int, int]]]:
+    specs = [
+        Spec(kind=KINDS[kind], exit_ip=f"127.66.{own_addresses:d}.{i}", country="de", delay_seconds=0.0)
+        for i, kind in enumerate(kinds, 1)
+    ]
+    judge = Judge(key=KEY, places={spec.exit_ip: spec.country for spec in specs})
+    context = local_certificates(folder).server_context()
+    async with (
+        serve_judge(judge, port=0, context=context) as ports,
+        Farm(specs, judge, ports, own_addresses=own_addresses) as farm,
+    ):
+        yield farm, ports
+
+
+async def ask(farm: Farm, index: int, url: str, folder: Path) -> httpx.Response:
+    proxy = farm.specs[index].line(*farm.places[index])
+    trusted = ssl.create_default_context(cafile=folder / "ca.pem")
+    async with httpx.AsyncClient(proxy=proxy, verify=trusted, timeout=1, trust_env=False) as client:
+        return await client.get(url, params={"nonce": NONCE})
+
+
+async def asked(folder: Path, kind: str, own_addresses: bool = True, *, https: bool = False) -> httpx.Response:
+    async with a_farm(folder, [kind], own_addresses) as (farm, ports):
+        url = f"https://127.0.0.1:{ports[1]}/" if https else f"http://127.0.0.1:{ports[0]}/"
+        return await ask(farm, 0, url, folder)
+
+
+def seen(response: httpx.Response) -> Seen:
+    return read(KEY, response.content, NONCE)
+
+
+@BOTH_WAYS
+def test_each_proxy_shows_the_judge_an_exit_of_its_own(tmp_path: Path, own_addresses: bool) -> None:
+    async def exits() -> set[str]:
+        async with a_farm(tmp_path, ["fast"] * 3, own_addresses) as (farm, ports):
+            answers = [await ask(farm, i, f"http://127.0.0.1:{ports[0]}/", tmp_path) for i in range(3)]
+            return {seen(answer).peer for answer in answers}
+
+    assert asyncio.run(exits()) == {f"127.66.{own_addresses:d}.{i}" for i in (1, 2, 3)}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("kind", ["fast", "leaking", "tampering", "password"])
+def test_the_judge_is_reached_by_connect_unaltered_and_verified(tmp_path: Path, kind: str, own_addresses: bool) -> None:
+    answer = seen(asyncio.run(asked(tmp_path, kind, own_addresses, https=True)))
+
+    assert (answer.scheme, answer.country, answer.peer) == ("https", "de", f"127.66.{own_addresses:d}.1")
+    assert not {"via", "x-forwarded-for"} & {name for name, _ in answer.headers}
+
+
+def test_a_leaking_proxy_tells_the_callers_address(tmp_path: Path) -> None:
+    headers = dict(seen(asyncio.run(asked(tmp_path, "leaking"))).headers)
+
+    assert headers["x-forwarded-for"] == "127.0.0.1"
+    assert "via" in headers
+
+
+def test_a_tampering_proxy_spoils_the_judges_answer(tmp_path: Path) -> None:
+    response = asyncio.run(asked(tmp_path, "tampering"))
+
+    with pytest.raises(Tampered):
+        seen(response)
+
+
+def test_a_proxy_listed_without_its_password_asks_for_it(tmp_path: Path) -> None:
+    assert asyncio.run(asked(tmp_path, "nopassword")).status_code == 407
+
+
+@pytest.mark.parametrize(("kind", "error"), [("dead", httpx.ConnectError), ("silent", httpx.ReadTimeout)])
+def test_dead_and_silent_proxies_give_no_answer(tmp_path: Path, kind: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        asyncio.run(asked(tmp_path, kind))
+
+
+def test_the_farm_connects_to_loopback_alone(tmp_path: Path) -> None:
+    async def status() -> int:
+        async with a_farm(tmp_path, ["fast"], True) as (farm, _):
+            return (await ask(farm, 0, "http://192.0.2.1/", tmp_path)).status_code
+
+    assert asyncio.run(status()) == 502
+    assert [loopback_of(host) for host in ("127.1.2.3", "judge.test", "example.com", "8.8.8.8")] == [
+        "127.1.2.3", "127.0.0.1", None, None,
+    ]  # fmt: skip
+
+
+def test_a_plan_is_repeated_by_its_seed_and_keeps_the_mix() -> None:
+    mix = read_mix("fast=1,dead=1,slow=2")
+
+    specs = plan(400, mix, seed=7)
+
+    assert specs == plan(400, mix, seed=7)
+    assert specs != plan(400, mix, seed=8)
+    assert Counter(spec.kind.name for spec in specs) == {"fast": 100, "dead": 100, "slow": 200}
+    assert len({spec.exit_ip for spec in specs}) == 400
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(ValueError, match="no such kind: green"):
+        read_mix("green=1")
+
+
+def test_the_manifest_tells_the_truth_of_each_kind() -> None:
+    entries = [
+        Spec(kind=kind, exit_ip="127.64.0.1", country="de", delay_seconds=0).entry("h", 1) for kind in KINDS.values()
+    ]
+
+    told = {entry["kind"]: entry["truth"]["failure"] or entry["truth"]["status"] for entry in entries}
+
+    assert told == {"fast": "active", "slow": "active", "dead": "dead", "silent": "dead", "leaking": "active",
+                    "tampering": "tampered", "password": "active", "nopassword": "credentials"}  # fmt: skip
+    assert json.dumps(entries)
+
+
+@pytest.mark.parametrize("head", [b"GET / HTTP/1.1", b"GET https://a/ HTTP/1.1", b"nonsense", b"CONNECT a:b HTTP/1.1"])
+def test_what_is_no_proxy_request_is_refused(head: bytes) -> None:
+    with pytest.raises(ValueError):
+        read_request(head, b"")
+
+
+def test_a_wrong_password_is_none() -> None:
+    assert not has_password(b"GET / HTTP/1.1\r\nProxy-Authorization: Basic eDp5")
