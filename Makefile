@@ -30,7 +30,7 @@ up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own
 	@$(BIN)/proxypool up $(if $(SOURCES),--sources "$(SOURCES)")
 
 test: .venv/.done  ## all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
 	$(BIN)/ruff format --check $(CODE)

@@ -57,7 +57,7 @@ def cost_rows(runs: list[dict[str, Result]]) -> list[Row]:
     """Medians of the runs."""
 
     def middle(field: str, name: str = "checker") -> float:
-        return statistics.median(run[name][field] for run in runs)
+        return float(statistics.median(run[name][field] for run in runs))
 
     ratio = middle("cpu_seconds") / middle("cpu_seconds", "raw")
     return [

@@ -113,7 +113,12 @@ def test_a_batch_is_checked_once_however_often_it_is_delivered(
     """I9, input 71. One TLS context serves the whole batch."""
     made: list[int] = []
     create = ssl.create_default_context
-    monkeypatch.setattr(ssl, "create_default_context", lambda: made.append(1) or create())
+
+    def counted() -> ssl.SSLContext:
+        made.append(1)
+        return create()
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
     good, bad = port(loopback(serve(forwards()))), port(loopback(serve(says(b"nonsense"))))
     messages = stored(validator, good, bad)
 

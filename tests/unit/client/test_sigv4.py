@@ -9,7 +9,6 @@ import botocore.auth
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as BotoCredentials
-
 from proxypool_client.sigv4 import Credentials, presign, sign
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)

@@ -119,7 +119,7 @@ def source(script: str) -> tuple[str, str]:
 
 
 class _Token(CredentialProvider):
-    """Signs ElastiCache's IAM token with the function's own credentials, for each new connection."""
+    """Signs the IAM token of ElastiCache Serverless with the function's own credentials, for each new connection."""
 
     def __init__(self, user: str, name: str) -> None:
         self._user, self._name = user, name
@@ -129,7 +129,7 @@ class _Token(CredentialProvider):
         from proxypool_client import sigv4  # only where a cache wants tokens
 
         url = sigv4.presign(
-            f"http://{self._name}/?Action=connect&User={self._user}",
+            f"http://{self._name}/?Action=connect&ResourceType=ServerlessCache&User={self._user}",
             service="elasticache",
             region=os.environ["AWS_REGION"],
             credentials=sigv4.Credentials.from_environment(os.environ),

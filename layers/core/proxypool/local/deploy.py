@@ -101,6 +101,8 @@ def _write_numbers(body: dict[str, Any], given: Mapping[str, str]) -> None:
     for resource in body["Resources"].values():
         if resource["Type"] in ("AWS::Lambda::EventSourceMapping", "AWS::SQS::Queue"):
             resource["Properties"] = _resolved(resource["Properties"], numbers)
+        elif "StreamSpecification" in resource.get("Properties", {}):
+            resource["Properties"]["StreamSpecification"]["StreamEnabled"] = True  # implied on AWS, asked for here
 
 
 def _resolved(value: Any, numbers: Mapping[str, int]) -> Any:
