@@ -23,7 +23,7 @@ help:  ## this list
 	@$(PYTHON) tools/precheck.py
 	@echo "Installing sam, cfn-lint and checkov into .venv-tools: about 400 MB, one to two minutes."
 	@$(PYTHON) -m venv .venv-tools
-	@.venv-tools/bin/python $(PIP) --require-hashes --requirement tools/requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
+	@.venv-tools/bin/python $(PIP) --no-deps --require-hashes --requirement tools/requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
 	@touch $@
 
 up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own lists

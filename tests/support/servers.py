@@ -54,7 +54,7 @@ def emulator() -> Iterator[str]:
                    "LOG_LEVEL": "WARNING", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     before = {name: os.environ.get(name) for name in (*CREDENTIALS, "AWS_ENDPOINT_URL")}
-    with _process([sys.executable, "-m", "ministack"], environment):
+    with _process([sys.executable, "-m", "proxypool.local.mended_emulator"], environment):
         _until(lambda: urllib.request.urlopen(f"{url}/_ministack/health", timeout=1).status == 200)
         os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL=url)
         try:

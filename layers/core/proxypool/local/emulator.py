@@ -39,7 +39,9 @@ def start_emulator(folder: Path, port: int) -> subprocess.Popen[bytes]:
         "S3_DATA_DIR": str(folder / "s3"),
         "TMPDIR": str(unpacked),
     }
-    return start([sys.executable, "-m", "ministack"], log=folder / "emulator.log", environment=environment)
+    return start(
+        [sys.executable, "-m", "proxypool.local.mended_emulator"], log=folder / "emulator.log", environment=environment
+    )
 
 
 def wait_for_emulator(child: subprocess.Popen[bytes], port: int) -> None:
