@@ -37,7 +37,9 @@ class LocalStack:
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """One call of the HTTP API: (status, JSON)."""
         data = None if body is None else json.dumps(body).encode()
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = {"content-type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
         request = urllib.request.Request(f"{self.at.api_url}{path}", data=data, method=method, headers=named)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:

@@ -17,7 +17,6 @@ from proxypool_client.sigv4 import Credentials, sign
 
 STACK_FILE = Path(".local") / "stack.json"
 TIMEOUT_SECONDS = 10.0
-_LOOPBACK = ("127.", "localhost", "[::1]")
 
 
 def find_url(given: str = "", *, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
@@ -69,7 +68,8 @@ class Api:
         self._http.close()
 
     def _signed(self, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
-        local = urlsplit(self.url).netloc.startswith(_LOOPBACK)
+        host = urlsplit(self.url).hostname or ""
+        local = host in ("localhost", "::1") or host.startswith("127.")
         if local or "AWS_ACCESS_KEY_ID" not in os.environ:
             return headers
         keys = Credentials.from_environment(os.environ)

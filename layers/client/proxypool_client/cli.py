@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn
+from urllib.parse import urlsplit
 
 try:
     import typer
@@ -65,24 +66,20 @@ def fetch(target: str, country: Country = None, as_json: Json = False, url: Url 
     """Fetch a page through a leased proxy: the body on stdout, the lease on stderr."""
     import httpx
 
+    if urlsplit(target).scheme not in ("http", "https") or not target.isprintable() or " " in target:
+        fail(USAGE, "a page is an http or https URL", as_json)
+    filters: dict[str, Any] = {"country": country, "https": True if target.startswith("https:") else None}
+    given = {name: value for name, value in filters.items() if value is not None}
     with answers(as_json), _pool(url) as pool:
-        filters: dict[str, Any] = {"country": country} if country else {}
-        if target.startswith("https:"):
-            filters["https"] = True
-        lease = pool.acquire(wait_seconds=5, **filters)
-        typer.echo(f"through {lease.exit_ip} ({lease.country}), lease {lease.id}", err=True)
         try:
-            with httpx.Client(proxy=lease.proxy_url, trust_env=False, timeout=20) as client:
-                page = client.get(target)
-        except httpx.HTTPError as error:
-            pool.release(lease, "timeout" if isinstance(error, httpx.TimeoutException) else "proxy_error")
+            with pool.lease(wait_seconds=5, **given) as lease:
+                typer.echo(f"through {lease.exit_ip} ({lease.country}), lease {lease.id}", err=True)
+                with httpx.Client(proxy=lease.proxy_url, trust_env=False, timeout=20) as client:
+                    page = client.get(target)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             fail(FAILED, f"the proxy did not bring the page ({type(error).__name__})", as_json)
-        pool.release(lease, "ok" if page.status_code < 400 else "target_error")
-        typer.echo(
-            json.dumps({"status": page.status_code, "exit_ip": lease.exit_ip, "body": page.text})
-            if as_json
-            else page.text
-        )
+    found = {"status": page.status_code, "exit_ip": lease.exit_ip, "body": page.text}
+    typer.echo(json.dumps(found) if as_json else page.text)
 
 
 @contextmanager

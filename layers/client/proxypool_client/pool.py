@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import httpx
+
 from proxypool_client.api import Api, find_url
-from proxypool_client.errors import LeaseLost, PoolError, Refused, Unreachable
+from proxypool_client.errors import PoolError, Refused, Unreachable
 
 MAX_PAUSE_SECONDS = 30.0
 RETRY_SECONDS = 0.2
@@ -90,15 +92,24 @@ class Pool:
 
     @contextmanager
     def lease(self, *, wait_seconds: float = 0.0, **filters: Any) -> Iterator[Lease]:
-        """A lease for a block: released as `ok` at its end, as `proxy_error` where the block raised."""
+        """A lease for a block, given back at its end: as `ok`, or by `blame` of what the block raised."""
         lease = self.acquire(wait_seconds=wait_seconds, **filters)
-        outcome = "proxy_error"
+        outcome = "ok"
         try:
             yield lease
-            outcome = "ok"
+        except BaseException as error:
+            outcome = blame(error)
+            raise
         finally:
-            with suppress(LeaseLost, Unreachable):  # then it ends at its time
+            with suppress(Refused, Unreachable):  # then it ends at its time
                 self.release(lease, outcome)
+
+
+def blame(error: BaseException) -> str:
+    """The outcome that an exception of httpx tells of the proxy; "" (none) for what is not the proxy's doing."""
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    return "proxy_error" if isinstance(error, httpx.ProxyError | httpx.NetworkError | httpx.RemoteProtocolError) else ""
 
 
 def _lease(answer: Any, asked: float) -> Lease:

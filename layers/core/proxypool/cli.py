@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from proxypool_client.cli import Json, Url, answers
+from proxypool_client.cli import USAGE, Json, Url, answers, fail
 
 from proxypool.local.commands import local_app
 
@@ -26,6 +26,8 @@ def add(
 ) -> None:  # fmt: skip
     """Add a source."""
     is_url = "://" in place
+    if not is_url and not Path(place).is_file():
+        fail(USAGE, f"{place} is neither a URL nor a file", as_json)
     body = {"name": name, "parser": parser} | (
         {"url": place} if is_url else {"inline": Path(place).read_text(encoding="utf-8")}
     )
@@ -73,7 +75,8 @@ def list_dead_letters(as_json: Json = False) -> None:
     """Show the messages that failed for good, with their reasons."""
     from proxypool import dlq as letters
 
-    found = [letters.as_json(letter) for letter in letters.peek(letters.local_queues())]
+    with answers(as_json):
+        found = [letters.as_json(letter) for letter in letters.peek(letters.local_queues())]
     _table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
 
 
@@ -82,7 +85,9 @@ def redrive(most: Annotated[int, typer.Option(help="At most so many.")] = 1_000,
     """Send them back to their queues."""
     from proxypool import dlq as letters
 
-    _show({"redriven": letters.redrive(letters.local_queues(), most=most)}, as_json)
+    with answers(as_json):
+        count = letters.redrive(letters.local_queues(), most=most)
+    _show({"redriven": count}, as_json)
 
 
 def _ask(method: str, path: str, url: str, as_json: bool, body: Any = None) -> Any:

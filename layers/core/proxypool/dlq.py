@@ -15,7 +15,7 @@ from proxypool import aws
 from proxypool.state import State
 from proxypool.tasks import reason_name
 
-PEEK_SECONDS = 5  # a letter that was looked at is hidden so long
+HIDDEN_SECONDS = 30  # how long a letter in hand is hidden from others
 MESSAGES_PER_CALL = 10
 STACK_FILE = Path(".local") / "stack.json"
 
@@ -71,9 +71,14 @@ def queues_of(outputs: dict[str, str]) -> list[Queue]:
 
 
 def peek(queues: Sequence[Queue], *, most: int = 100) -> Iterator[Letter]:
-    """Up to `most` letters per queue; each is hidden from others for a few seconds."""
+    """Up to `most` letters per queue, put back as they were."""
     for queue in queues:
-        yield from _receive(queue, most)
+        letters = list(_receive(queue, most))
+        for letter in letters:
+            aws.client("sqs").change_message_visibility(
+                QueueUrl=queue.dead_letter_url, ReceiptHandle=letter.receipt, VisibilityTimeout=0
+            )
+        yield from letters
 
 
 def redrive(queues: Sequence[Queue], *, most: int = 1_000) -> int:
@@ -99,7 +104,7 @@ def _receive(queue: Queue, most: int) -> Iterator[Letter]:
         found = aws.client("sqs").receive_message(
             QueueUrl=queue.dead_letter_url,
             MaxNumberOfMessages=min(MESSAGES_PER_CALL, most - len(seen)),
-            VisibilityTimeout=PEEK_SECONDS,
+            VisibilityTimeout=HIDDEN_SECONDS,
         )
         fresh = [message for message in found.get("Messages", []) if message["MessageId"] not in seen]
         if not fresh:

@@ -226,8 +226,11 @@ class Farm:
         host = spec.exit_ip if self.own_addresses else LOOPBACK
         try:
             bound.bind((host, port))
+            if spec.kind.listens:
+                bound.listen()  # two farms may bind one address; only one may listen
         except OSError:
-            bound.bind((host, 0))
+            bound.close()
+            return self._bind(spec, 0)
         return bound
 
     async def connect(self, spec: Spec, request: Request, upstream: Upstream) -> asyncio.Transport:
