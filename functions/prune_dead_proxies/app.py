@@ -7,10 +7,7 @@ from typing import Any
 
 from proxypool import clock, tasks
 from proxypool.checks.prune import Pruner
-from proxypool.checks.table import ChecksTable
-from proxypool.proxies.table import ProxyTable
 from proxypool.settings import settings
-from proxypool.state import State
 
 TASK = "prune_dead_proxies"
 
@@ -27,10 +24,4 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 @cache
 def pruner() -> Pruner:
     """The one of this process."""
-    known = settings()
-    return Pruner(
-        ProxyTable(known.need("proxies_table")),
-        ChecksTable(known.need("checks_table")),
-        State(known.need("state_table")),
-        known,
-    )
+    return Pruner.of(settings())

@@ -49,3 +49,8 @@ def execute(statements: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> It
         ]
         for response in aws.client("dynamodb").batch_execute_statement(Statements=page)["Responses"]:
             yield response.get("Error", {}).get("Code", "")
+
+
+def parameters(*values: str | int) -> list[dict[str, Any]]:
+    """Texts and numbers as a statement's parameters, in DynamoDB's own JSON."""
+    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]

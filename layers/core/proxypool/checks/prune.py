@@ -32,6 +32,16 @@ class Pruner:
     state: State
     settings: Settings
 
+    @classmethod
+    def of(cls, known: Settings) -> Pruner:
+        """The one that these settings describe."""
+        return cls(
+            ProxyTable(known.need("proxies_table")),
+            ChecksTable(known.need("checks_table")),
+            State(known.need("state_table")),
+            known,
+        )
+
     def dead_proxies(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:
         """Deletes long-dead proxies with their checks, shard by shard; lease records stay for the audit."""
         pruned = 0

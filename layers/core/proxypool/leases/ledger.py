@@ -11,7 +11,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool.leases.journal import LedgerRow
-from proxypool.table import Unbound, bind, execute
+from proxypool.table import Unbound, bind, execute, parameters
 
 OPEN_SHARDS = 16
 DAY_SECONDS = 86_400
@@ -74,7 +74,7 @@ class Ledger:
     def close_lost(self, lease_ids: Sequence[str], now_ms: int) -> int:
         """Ends open leases of which Redis knows nothing any more; returns how many were still open."""
         statement = f'UPDATE "{self.table_name}" SET ended = ?, ended_ms = ? REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
-        rows = [(statement, _params("lost", now_ms, lease_id, open_shard(lease_id))) for lease_id in lease_ids]
+        rows = [(statement, parameters("lost", now_ms, lease_id, open_shard(lease_id))) for lease_id in lease_ids]
         return self._execute(rows).count("")
 
     def get(self, lease_id: str) -> LedgerItem | None:
@@ -96,7 +96,7 @@ class Ledger:
             {"ended": row.ended, "ended_ms": row.ended_ms} if row.ended else {"open_shard": open_shard(row.lease_id)}
         )
         pairs = ", ".join(f"'{name}': ?" for name in values)
-        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', _params(*values.values())
+        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', parameters(*values.values())
 
     def _end(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
         sets = "SET ended = ?, ended_ms = ?, expires_at = ?" + (", outcome = ?" if row.outcome else "")
@@ -107,14 +107,14 @@ class Ledger:
             row.expires_ms // 1000,
             *([row.outcome] if row.outcome else []),
         ]
-        return statement, _params(*values, row.lease_id, open_shard(row.lease_id))
+        return statement, parameters(*values, row.lease_id, open_shard(row.lease_id))
 
     def _renewal(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
         statement = (
             f'UPDATE "{self.table_name}" SET expires_at = ? WHERE lease_id = ? AND open_shard = ? AND expires_at < ?'
         )
         ends = row.expires_ms // 1000
-        return statement, _params(ends, row.lease_id, open_shard(row.lease_id), ends)
+        return statement, parameters(ends, row.lease_id, open_shard(row.lease_id), ends)
 
     def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
         codes = list(execute(statements))
@@ -131,7 +131,3 @@ def open_shard(lease_id: str) -> str:
 
 def _shard_name(shard: int) -> str:
     return f"{shard:02d}"
-
-
-def _params(*values: str | int) -> list[dict[str, Any]]:
-    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]

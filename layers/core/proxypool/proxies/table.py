@@ -25,7 +25,7 @@ from pynamodb.models import Model
 from proxypool import clock
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, due_shard
-from proxypool.table import THROTTLES, Unbound, bind, execute
+from proxypool.table import THROTTLES, Unbound, bind, execute, parameters
 
 FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
 SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most
@@ -176,7 +176,7 @@ class ProxyTable:
             "WHERE proxy_id = ? AND next_check_at = ? AND claim <= ?"
         )
         ids = list(due)
-        rows = [(statement, _params(until, proxy_id, due[proxy_id], clock.epoch_ms(now))) for proxy_id in ids]
+        rows = [(statement, parameters(until, proxy_id, due[proxy_id], clock.epoch_ms(now))) for proxy_id in ids]
         return {proxy_id: until for proxy_id, code in zip(ids, self._execute(rows), strict=True) if not code}
 
     def record_many(self, records: Sequence[ProxyRecord]) -> set[str]:
@@ -190,7 +190,7 @@ class ProxyTable:
     def release_claims(self, claims: Mapping[str, int]) -> None:
         """Ends claims without a result, so that a retry can claim at once."""
         statement = f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 WHERE proxy_id = ? AND claim = ?'
-        self._execute([(statement, _params(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
+        self._execute([(statement, parameters(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
@@ -270,8 +270,8 @@ class ProxyTable:
             "version = version + 1 WHERE proxy_id = ? AND claim = ?"
         )
         facts = to_item(record).serialize()["ck"]
-        head = _params(record.status.value, shard, clock.epoch(due), clock.epoch(record.last_checked_at))
-        return statement, [*head, facts, *_params(0, record.id, record.claim)]
+        head = parameters(record.status.value, shard, clock.epoch(due), clock.epoch(record.last_checked_at))
+        return statement, [*head, facts, *parameters(0, record.id, record.claim)]
 
 
 def to_item(record: ProxyRecord) -> ProxyItem:
@@ -366,10 +366,6 @@ def _unpack_lease(packed: Mapping[str, Any], jid: str) -> LeaseFacts:
     return LeaseFacts(
         ok=float(values.get("ok", 0)), bad=float(values.get("bad", 0)), granted=int(values.get("granted", 0)), jid=jid
     )
-
-
-def _params(*values: str | int) -> list[dict[str, Any]]:
-    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]
 
 
 def _seconds(instant: datetime | None) -> int | None:
