@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from proxypool_client.errors import LeaseLost, NoPool, PoolEmpty, Refused, Unreachable
+from proxypool_client.errors import LeaseLost, NoPool, PoolEmpty, Refused, Unreachable, VersionConflict
 from proxypool_client.sigv4 import Credentials, sign
 
 STACK_FILE = Path(".local") / "stack.json"
@@ -55,30 +55,37 @@ class Api:
         sent |= dict(headers or {}) | ({"x-proxypool-owner": self.owner} if self.owner else {})
         try:
             answer = self._http.request(
-                method, self.url + path, content=content, headers=self._signed(method, path, sent, content)
+                method,
+                self.url + path,
+                content=content,
+                headers=signed(self.url, self.region, method, path, sent, content),
             )
         except httpx.HTTPError as error:
-            raise Unreachable(
-                f"the pool at {urlsplit(self.url).netloc} does not answer ({type(error).__name__})"
-            ) from error
-        return _read(answer)
+            raise unreachable(self.url, error) from error
+        return read(answer)
 
     def close(self) -> None:
         """Ends the connection."""
         self._http.close()
 
-    def _signed(self, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
-        host = urlsplit(self.url).hostname or ""
-        local = host in ("localhost", "::1") or host.startswith("127.")
-        if local or "AWS_ACCESS_KEY_ID" not in os.environ:
-            return headers
-        keys = Credentials.from_environment(os.environ)
-        return sign(
-            method, self.url + path, headers, content, service="execute-api", region=self.region, credentials=keys
-        )
+
+def signed(url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
+    """The headers with a signature (SigV4), where the address is not loopback and the environment has a key."""
+    host = urlsplit(url).hostname or ""
+    local = host in ("localhost", "::1") or host.startswith("127.")
+    if local or "AWS_ACCESS_KEY_ID" not in os.environ:
+        return headers
+    keys = Credentials.from_environment(os.environ)
+    return sign(method, url + path, headers, content, service="execute-api", region=region, credentials=keys)
 
 
-def _read(answer: httpx.Response) -> Any:
+def unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
+    """The error for a pool that gave no answer."""
+    return Unreachable(f"the pool at {urlsplit(url).netloc} does not answer ({type(error).__name__})")
+
+
+def read(answer: httpx.Response) -> Any:
+    """An answer's JSON (None where it has no body); raises Refused or one of its kinds, or Unreachable."""
     try:
         value = answer.json() if answer.content else None
     except ValueError as error:
@@ -87,5 +94,7 @@ def _read(answer: httpx.Response) -> Any:
         return value
     problem = value if isinstance(value, dict) else {}
     after = answer.headers.get("retry-after", "")
-    kind = {"pool_empty": PoolEmpty, "not_found": LeaseLost}.get(str(problem.get("type")), Refused)
+    kind = {"pool_empty": PoolEmpty, "not_found": LeaseLost, "version_conflict": VersionConflict}.get(
+        str(problem.get("type")), Refused
+    )
     raise kind(answer.status_code, problem, int(after) if after.isdecimal() else None)

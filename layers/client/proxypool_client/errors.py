@@ -4,7 +4,8 @@ PoolError
 ├── Unreachable       no answer, or none that the pool gives
 ├── Refused           an answer other than success; `problem` is its body (RFC 9457)
 │   ├── PoolEmpty     no proxy that fits is free; `reasons` counts why
-│   └── LeaseLost     the lease is over, released or was never yours
+│   ├── LeaseLost     the lease (or session) is over, released or was never yours
+│   └── VersionConflict  somebody else saved the session first
 └── NoPool            nobody said where the pool is
 """
 
@@ -53,3 +54,7 @@ class PoolEmpty(Refused):
 
 class LeaseLost(Refused):
     """The lease is over, released, or was never yours: the proxy may be somebody else's now."""
+
+
+class VersionConflict(Refused):
+    """Somebody else saved the session since it was read: read it again, and save on top."""

@@ -63,7 +63,7 @@ class Pool:
         while True:
             asked = time.monotonic()
             try:
-                return _lease(self.api.request("POST", "/leases", filters, {"idempotency-key": key}), asked)
+                return lease_of(self.api.request("POST", "/leases", filters, {"idempotency-key": key}), asked)
             except Unreachable:
                 if lost_before and asked >= end:
                     raise
@@ -79,7 +79,7 @@ class Pool:
     def renew(self, lease: Lease, ttl_seconds: int) -> Lease:
         """The lease with its new end; raises LeaseLost where it is over."""
         asked = time.monotonic()
-        return _lease(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
+        return lease_of(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
 
     def report(self, lease: Lease, outcome: str) -> None:
         """Tells an outcome and keeps the lease; raises LeaseLost where it is over."""
@@ -112,7 +112,8 @@ def blame(error: BaseException) -> str:
     return "proxy_error" if isinstance(error, httpx.ProxyError | httpx.NetworkError | httpx.RemoteProtocolError) else ""
 
 
-def _lease(answer: Any, asked: float) -> Lease:
+def lease_of(answer: Any, asked: float) -> Lease:
+    """A lease from the answer to a request that was sent at `asked` (monotonic); raises PoolError where it is none."""
     if not isinstance(answer, dict) or "id" not in answer:
         raise PoolError("the pool's answer is not a lease")
     known = {one.name for one in fields(Lease)}

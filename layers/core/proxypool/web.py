@@ -51,10 +51,10 @@ def query(event: Event) -> dict[str, str]:
     return dict(event.get("queryStringParameters") or {})
 
 
-def body_object(event: Event, *, optional: bool = False) -> dict[str, Any]:
+def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The request's body as a JSON object; {} where it is empty and `optional`.
 
-    Raises NotJson (wrong type, syntax, encoding, duplicate keys, NaN, too deep) or TooLarge (over 64 KB).
+    Raises NotJson (wrong type, syntax, encoding, duplicate keys, NaN, too deep) or TooLarge (over `most` bytes).
     """
     text = event.get("body") or ""
     if not text:
@@ -67,8 +67,8 @@ def body_object(event: Event, *, optional: bool = False) -> dict[str, Any]:
     if (header(event, "content-encoding") or "identity").lower() != "identity":
         raise NotJson("the body is encoded")
     raw = _decode(text) if event.get("isBase64Encoded") else text.encode("utf-8", "surrogatepass")
-    if len(raw) > MAX_BODY_BYTES:
-        raise TooLarge(f"at most {MAX_BODY_BYTES} bytes")
+    if len(raw) > most:
+        raise TooLarge(f"at most {most} bytes")
     return parse_object(raw)
 
 

@@ -50,14 +50,17 @@ class Cache:
     name: str = ""
     _client: Client | None = field(default=None, repr=False)
 
-    def run(self, script: str, *args: str | int) -> Any:
-        """Runs lua/<script>.lua with these arguments; loads it once where the server does not know it (any more)."""
+    def run(self, script: str, *args: str | int, key: str = "") -> Any:
+        """Runs lua/<script>.lua with these arguments; loads it once where the server does not know it (any more).
+
+        Its one declared key is the pool's tag, or `key` for what lies in a slot of its own.
+        """
         text, sha = source(script)
         with self._translated():
             try:
-                return self._send("EVALSHA", sha, 1, self.keys.tag, *args)
+                return self._send("EVALSHA", sha, 1, key or self.keys.tag, *args)
             except NoScriptError:
-                return self._send("EVAL", text, 1, self.keys.tag, *args)
+                return self._send("EVAL", text, 1, key or self.keys.tag, *args)
 
     def command(self, *args: str | int) -> Any:
         """Runs one command; its first argument behind the name is a key of the pool."""

@@ -1,0 +1,142 @@
+"""The HTTP side of sessions: GET, PUT and DELETE /sessions/{id}. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from proxypool import web
+from proxypool.errors import Invalid
+from proxypool.leases.sessions import Sessions
+
+MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and what JSON adds
+MAX_COOKIES: Final = 3_000
+MAX_PAIRS: Final = 100
+MAX_VALUE_CHARS: Final = 4_096
+_COOKIE: Final[Mapping[str, tuple[type, ...]]] = {
+    "name": (str,),
+    "value": (str,),
+    "domain": (str,),
+    "path": (str,),
+    "expires_at": (int, type(None)),
+    "secure": (bool,),
+    "http_only": (bool,),
+    "host_only": (bool,),
+}
+SESSION_SCHEMA: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
+        "cookies": {
+            "type": "array",
+            "maxItems": MAX_COOKIES,
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["name", "value", "domain"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "value": {"type": "string"},
+                    "domain": {"type": "string"},
+                    "path": {"type": "string"},
+                    "expires_at": {"type": ["integer", "null"], "description": "Epoch seconds; null: with the session"},
+                    "secure": {"type": "boolean"},
+                    "http_only": {"type": "boolean"},
+                    "host_only": {"type": "boolean"},
+                },
+            },
+        },
+        "tokens": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
+        "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
+    },
+}
+"""The body of PUT /sessions/{id}."""
+
+Route = Callable[[web.Event, str, Sessions], web.Response]
+
+
+def get(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
+    """GET /sessions/{id}."""
+    return web.respond(200, sessions.get(owner, _id(event)).json())
+
+
+def put(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
+    """PUT /sessions/{id}: 201 for a new one, 200 for a newer version, 409 version_conflict where the version is another."""
+    body = web.body_object(event, most=MAX_SESSION_BYTES)
+    errors = list(_wrong(body))
+    if errors:
+        raise Invalid(errors)
+    version = body.pop("version", 0)
+    kept = {name: body.get(name) or empty for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))}
+    saved = sessions.put(owner, _id(event), body=kept, version=version)
+    return web.respond(
+        200 if version else 201, {"id": saved.id, "version": saved.version, "ttl_seconds": saved.ttl_seconds}
+    )
+
+
+def delete(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
+    """DELETE /sessions/{id}."""
+    sessions.delete(owner, _id(event))
+    return web.respond(204)
+
+
+ROUTES: Final[dict[str, Route]] = {
+    "GET /sessions/{id}": get,
+    "PUT /sessions/{id}": put,
+    "DELETE /sessions/{id}": delete,
+}
+"""The HTTP API's route keys."""
+
+
+def _id(event: web.Event) -> str:
+    return str((event.get("pathParameters") or {}).get("id", ""))
+
+
+def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Each field that is not what it must be, by its path."""
+    for name in body:
+        if name not in SESSION_SCHEMA["properties"]:  # type: ignore[operator]
+            yield {"field": name, "message": "unknown"}
+    version = body.get("version", 0)
+    if type(version) is not int or version < 0:
+        yield {"field": "version", "message": "must be an integer from 0"}
+    for name in ("tokens", "headers"):
+        yield from _wrong_pairs(name, body.get(name) or {})
+    cookies = body.get("cookies") or []
+    if not isinstance(cookies, list) or len(cookies) > MAX_COOKIES:
+        yield {"field": "cookies", "message": f"must be a list of at most {MAX_COOKIES}"}
+        return
+    for index, cookie in enumerate(cookies):
+        yield from _wrong_cookie(f"cookies[{index}]", cookie)
+
+
+def _wrong_pairs(name: str, value: Any) -> Iterator[dict[str, str]]:
+    if not isinstance(value, dict) or len(value) > MAX_PAIRS:
+        yield {"field": name, "message": f"must be an object of at most {MAX_PAIRS} members"}
+        return
+    for key, text in value.items():
+        if not isinstance(text, str) or len(text) > MAX_VALUE_CHARS or not (text + key).isprintable():
+            yield {
+                "field": f"{name}.{key[:64]}",
+                "message": f"must be a text without control characters, at most {MAX_VALUE_CHARS}",
+            }
+
+
+def _wrong_cookie(path: str, cookie: Any) -> Iterator[dict[str, str]]:
+    if not isinstance(cookie, dict):
+        yield {"field": path, "message": "must be an object"}
+        return
+    for name in ("name", "value", "domain"):
+        if name not in cookie:
+            yield {"field": f"{path}.{name}", "message": "required"}
+    for name, value in cookie.items():
+        kinds = _COOKIE.get(name)
+        if kinds is None:
+            yield {"field": f"{path}.{name[:64]}", "message": "unknown"}
+        elif type(value) not in kinds or (isinstance(value, str) and not _is_fine(value)):
+            yield {"field": f"{path}.{name}", "message": "must be a text without control characters, a number, a flag"}
+
+
+def _is_fine(text: str) -> bool:
+    return len(text) <= MAX_VALUE_CHARS and text.isprintable() and ";" not in text
