@@ -68,7 +68,9 @@ def put(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
     if errors:
         raise Invalid(errors)
     version = body.pop("version", 0)
-    kept = {name: body.get(name) or empty for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))}
+    kept: dict[str, Any] = {
+        name: body.get(name) or empty for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))
+    }
     saved = sessions.put(owner, _id(event), body=kept, version=version)
     return web.respond(
         200 if version else 201, {"id": saved.id, "version": saved.version, "ttl_seconds": saved.ttl_seconds}

@@ -117,10 +117,11 @@ async def _read(response: httpx.Response, limits: Limits) -> Fetched:
     if not 200 <= status < 300:
         retry_after = _retry_after(response.headers.get("retry-after", ""), clock.now())
         raise SourceError(f"http_{status}", status=status, retry_after_seconds=retry_after)
-    return Fetched(status=status, body=await _body(response, limits), etag=etag)
+    return Fetched(status=status, body=await read_body(response, limits), etag=etag)
 
 
-async def _body(response: httpx.Response, limits: Limits) -> bytes:
+async def read_body(response: httpx.Response, limits: Limits) -> bytes:
+    """The body, inflated within the limits; raises SourceError too_large or encoding."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", "x-gzip", ""):
         raise SourceError("encoding")

@@ -1,0 +1,1 @@
+"""The ETL worker: every page once, through the right proxy, replayable."""

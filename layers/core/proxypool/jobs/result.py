@@ -1,0 +1,67 @@
+"""A result as it is stored: JSON, compressed; in the job's row where it is small, else in S3 under the run's own token."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proxypool import aws
+from proxypool.jobs.job import Job
+
+MAX_ROW_BYTES: Final = 200_000  # an item holds 400 KB at most, the request included
+MAX_ANSWER_BYTES: Final = 4_000_000  # a Lambda's answer holds 6 MB
+LINK_SECONDS: Final = 900
+PREFIX: Final = "results/"
+
+
+class ResultTooLarge(Exception):
+    """The result is larger than the pool stores; `size` in bytes of JSON."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"{size} bytes")
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The bucket of the results. An object that no row points to (its run was overtaken) ends with the bucket's lifecycle."""
+
+    bucket: str
+    max_bytes: int
+
+    def store(self, job: Job, value: Any) -> tuple[bytes | None, str]:
+        """The packed result for the row, or None and the S3 key where it now lies; raises ResultTooLarge before anything is sent."""
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(text) > self.max_bytes:
+            raise ResultTooLarge(len(text))
+        packed = gzip.compress(text, 6, mtime=0)
+        if len(packed) <= MAX_ROW_BYTES and len(text) <= MAX_ANSWER_BYTES:
+            return packed, ""
+        key = f"{PREFIX}{job.key}/{job.token}.json.gz"
+        aws.client("s3").put_object(
+            Bucket=self.bucket, Key=key, Body=packed, ContentType="application/json", ContentEncoding="gzip",
+            ServerSideEncryption="AES256",
+        )  # fmt: skip
+        return None, key
+
+    def load(self, job: Job, packed: bytes | None) -> dict[str, Any] | None:
+        """The result, or `{"url": …}` to fetch it from where it is too large for an answer; None where there is none."""
+        if packed is None and job.result_key:
+            head = aws.client("s3").get_object(Bucket=self.bucket, Key=job.result_key)
+            packed = head["Body"].read()
+        if packed is None:
+            return None
+        text = gzip.decompress(packed)
+        if len(text) <= MAX_ANSWER_BYTES:
+            found: dict[str, Any] = json.loads(text)
+            return found
+        where = {"Bucket": self.bucket, "Key": job.result_key}
+        link = aws.client("s3").generate_presigned_url("get_object", Params=where, ExpiresIn=LINK_SECONDS)
+        return {"url": link, "expires_in_seconds": LINK_SECONDS}
+
+    def delete(self, job: Job) -> None:
+        """Removes what lies in S3."""
+        if job.result_key:
+            aws.client("s3").delete_object(Bucket=self.bucket, Key=job.result_key)

@@ -1,0 +1,265 @@
+"""The jobs table. Exactly one result is not hope but conditions: a run begins by taking the job under a token of its own, and
+only that token may end it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.exceptions import PutError, UpdateError
+from pynamodb.expressions.condition import Condition
+from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
+from pynamodb.models import Model
+
+from proxypool import clock
+from proxypool.jobs.job import Job, JobRequest, JobState, split_key
+from proxypool.table import Unbound, bind
+
+CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+
+
+class ByState(GlobalSecondaryIndex["JobItem"]):
+    """An owner's jobs by state, the last changed last."""
+
+    class Meta:
+        """Its name and what it holds."""
+
+        index_name = "by_state"
+        projection = KeysOnlyProjection()
+
+    owner_state = UnicodeAttribute(hash_key=True)
+    updated_ms = NumberAttribute(range_key=True)
+
+
+class ByCrawl(GlobalSecondaryIndex["JobItem"]):
+    """The jobs of one crawl by state; only jobs of a crawl are in it."""
+
+    class Meta:
+        """Its name and what it holds."""
+
+        index_name = "by_crawl"
+        projection = KeysOnlyProjection()
+
+    crawl_key = UnicodeAttribute(hash_key=True)
+    state = UnicodeAttribute(range_key=True)
+
+
+class JobItem(Model):
+    """A row."""
+
+    class Meta(Unbound):
+        """Bound at run time."""
+
+    key = UnicodeAttribute(attr_name="job_id", hash_key=True)
+    request = UnicodeAttribute()
+    state = UnicodeAttribute()
+    owner_state = UnicodeAttribute()
+    crawl_key = UnicodeAttribute(null=True)
+    runs = NumberAttribute(default=0)
+    replays = NumberAttribute(default=0)
+    token = UnicodeAttribute(null=True)
+    deadline_ms = NumberAttribute(default=0)
+    attempts = NumberAttribute(default=0)
+    processed = BooleanAttribute(default=False)
+    reason = UnicodeAttribute(null=True)
+    result = BinaryAttribute(null=True, legacy_encoding=False)
+    result_key = UnicodeAttribute(null=True)
+    received_bytes = NumberAttribute(default=0)
+    created_ms = NumberAttribute()
+    updated_ms = NumberAttribute()
+    expires_at = NumberAttribute(attr_name="ttl")
+
+    by_state = ByState()
+    by_crawl = ByCrawl()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended. `result` is the packed result, or `result_key` where it lies in S3; a job without either has none."""
+
+    state: JobState
+    attempts: int
+    reason: str = ""
+    result: bytes | None = None
+    result_key: str = ""
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobTable:
+    """All access to the jobs table. Reads are consistent and treat a row past its TTL as absent."""
+
+    table_name: str
+    ttl_seconds: int
+
+    def create(self, job: Job) -> bool:
+        """Writes a new job; False where its id is taken (the same job, unless its request differs)."""
+        now = clock.epoch_ms(clock.now())
+        crawl = job.request.crawl
+        item = self._model(
+            job.key,
+            request=job.request.text(),
+            state=JobState.QUEUED.value,
+            owner_state=_owner_state(job.owner, JobState.QUEUED),
+            crawl_key=crawl and f"{job.owner}#{crawl.id}",
+            created_ms=now,
+            updated_ms=now,
+            expires_at=self._expiry(now),
+        )
+        free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
+        try:
+            item.save(condition=free)
+        except PutError as error:
+            if error.cause_response_code == CONDITION_FAILED:
+                return False
+            raise
+        return True
+
+    def get(self, key: str) -> Job | None:
+        """The job, or None where there is none (any more)."""
+        item = self._item(key)
+        return None if item is None else _job(item)
+
+    def packed(self, key: str) -> tuple[Job, bytes | None] | None:
+        """The job and its packed result as far as it is in the row."""
+        item = self._item(key)
+        return None if item is None else (_job(item), item.result)
+
+    def start(self, key: str, *, now: datetime, seconds: float) -> Job | None:
+        """Takes the job for a run of so many seconds under a new token; None where there is nothing to do now: it is over, gone,
+        or another run holds it.
+        """
+        now_ms = clock.epoch_ms(now)
+        held = (JobItem.state == JobState.RUNNING.value) & (JobItem.deadline_ms > now_ms)
+        waits = (JobItem.state == JobState.QUEUED.value) | (JobItem.state == JobState.RUNNING.value)
+        owner, _ = split_key(key)
+        return self._update(
+            key,
+            waits & ~held & (JobItem.expires_at > now_ms // 1000),
+            JobItem.state.set(JobState.RUNNING.value),
+            JobItem.owner_state.set(_owner_state(owner, JobState.RUNNING)),
+            JobItem.token.set(secrets.token_hex(16)),
+            JobItem.deadline_ms.set(now_ms + int(seconds * 1000)),
+            JobItem.runs.set((JobItem.runs | 0) + 1),
+            JobItem.updated_ms.set(now_ms),
+        )
+
+    def finish(self, job: Job, ending: Ending, *, now: datetime) -> bool:
+        """Ends the run that took `job`; False where its token is no longer the one: then nothing is written.
+
+        Only a result takes the place of a result: a replay that fails leaves the old one.
+        """
+        actions = [
+            *self._to(job.owner, ending.state, now),
+            JobItem.attempts.set(ending.attempts),
+            JobItem.reason.set(ending.reason) if ending.reason else JobItem.reason.remove(),
+            JobItem.received_bytes.set((JobItem.received_bytes | 0) + ending.received_bytes),
+            JobItem.expires_at.set(self._expiry(clock.epoch_ms(now))),
+        ]
+        if ending.result is not None:
+            actions += [JobItem.result.set(ending.result), JobItem.result_key.remove(), JobItem.processed.set(True)]
+        elif ending.result_key:
+            actions += [JobItem.result_key.set(ending.result_key), JobItem.result.remove(), JobItem.processed.set(True)]
+        return self._update(job.key, JobItem.token == job.token, *actions) is not None
+
+    def put_back(self, job: Job, *, now: datetime) -> bool:
+        """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
+        return self._update(job.key, JobItem.token == job.token, *self._to(job.owner, JobState.QUEUED, now)) is not None
+
+    def replay(self, key: str, *, now: datetime) -> Job | None:
+        """Queues a job again that is over, counted; None where it is not over or gone. The old result stays until replaced."""
+        owner, _ = split_key(key)
+        over = JobItem.state.is_in(*(state.value for state in JobState if state.is_over))
+        return self._update(
+            key,
+            over & (JobItem.expires_at > clock.epoch(now)),
+            *self._to(owner, JobState.QUEUED, now),
+            JobItem.replays.set((JobItem.replays | 0) + 1),
+            JobItem.expires_at.set(self._expiry(clock.epoch_ms(now))),
+        )
+
+    def delete(self, key: str) -> Job | None:
+        """Removes a job with its result and returns what it was; None where there is none."""
+        job = self.get(key)
+        if job is not None:
+            self._model(key).delete()
+        return job
+
+    def page(
+        self, owner: str, state: JobState, *, limit: int, after: dict[str, Any] | None = None
+    ) -> tuple[list[Job], dict[str, Any] | None]:
+        """A page of an owner's jobs in one state, the newest first, and the key to go on from (None at the end)."""
+        found = self._model.by_state.query(
+            _owner_state(owner, state), scan_index_forward=False, limit=limit, last_evaluated_key=after
+        )
+        keys = [item.key for item in found]
+        items = {item.key: item for item in self._model.batch_get(keys)} if keys else {}
+        alive = [items[key] for key in keys if key in items and items[key].expires_at > clock.epoch(clock.now())]
+        return [_job(item) for item in alive], found.last_evaluated_key
+
+    def crawl_counts(self, owner: str, crawl_id: str) -> dict[str, int]:
+        """How many jobs of a crawl are in each state."""
+        key = f"{owner}#{crawl_id}"
+        return {state.value: self._model.by_crawl.count(key, JobItem.state == state.value) for state in JobState}
+
+    def _to(self, owner: str, state: JobState, now: datetime) -> list[Any]:
+        return [
+            JobItem.state.set(state.value),
+            JobItem.owner_state.set(_owner_state(owner, state)),
+            JobItem.token.remove(),
+            JobItem.deadline_ms.set(0),
+            JobItem.updated_ms.set(clock.epoch_ms(now)),
+        ]
+
+    def _update(self, key: str, condition: Condition, *actions: Any) -> Job | None:
+        item = self._model(key)
+        try:
+            item.update(actions=list(actions), condition=condition)
+        except UpdateError as error:
+            if error.cause_response_code == CONDITION_FAILED:
+                return None
+            raise
+        return _job(item)
+
+    def _item(self, key: str) -> JobItem | None:
+        try:
+            item = self._model.get(key, consistent_read=True)
+        except JobItem.DoesNotExist:
+            return None
+        return item if item.expires_at > clock.epoch(clock.now()) else None
+
+    def _expiry(self, now_ms: int) -> int:
+        return now_ms // 1000 + self.ttl_seconds
+
+    @property
+    def _model(self) -> type[JobItem]:
+        return bind(JobItem, self.table_name)
+
+
+def _owner_state(owner: str, state: JobState) -> str:
+    return f"{owner}#{state.value}"
+
+
+def _job(item: JobItem) -> Job:
+    owner, job_id = split_key(item.key)
+    return Job(
+        owner=owner,
+        id=job_id,
+        request=JobRequest.parse(item.request),
+        state=JobState(item.state),
+        runs=int(item.runs),
+        replays=int(item.replays),
+        token=item.token or "",
+        deadline_ms=int(item.deadline_ms),
+        attempts=int(item.attempts),
+        processed=bool(item.processed),
+        reason=item.reason or "",
+        result_key=item.result_key or "",
+        received_bytes=int(item.received_bytes),
+        created_ms=int(item.created_ms),
+        updated_ms=int(item.updated_ms),
+    )

@@ -1,0 +1,41 @@
+"""JSON, whole or what a JMESPath query finds in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import jmespath
+from jmespath.exceptions import JMESPathError
+
+from proxypool.jobs.fetch import Answer
+from proxypool.jobs.transforms import TransformError
+
+
+class Json:
+    """Option `query`: a JMESPath expression."""
+
+    def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """`query` must be an expression."""
+        wrong = {name: "unknown" for name in options if name != "query"}
+        query = options.get("query", "@")
+        try:
+            jmespath.compile(query if isinstance(query, str) else "")
+        except JMESPathError:
+            wrong["query"] = "is no JMESPath expression"
+        return wrong
+
+    def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
+        """The value; raises TransformError `not_json` or `query`."""
+        try:
+            value = json.loads(page.body)
+        except (ValueError, RecursionError) as error:
+            raise TransformError("not_json") from error
+        try:
+            return jmespath.search(options.get("query", "@"), value)
+        except JMESPathError as error:
+            raise TransformError("query", str(error)) from error
+
+
+JSON = Json()
