@@ -22,6 +22,8 @@ class Event(StrEnum):
     SOURCE_STALE = "source.stale"
     JUDGE_DOWN = "judge.down"
     SCORES_FROZEN = "scores.frozen"
+    JOB_COMPLETED = "job.completed"
+    JOB_FAILED = "job.failed"
 
 
 def publish(bus: str, event: Event, detail: Mapping[str, Any]) -> bool:

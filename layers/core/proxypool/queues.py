@@ -1,4 +1,4 @@
-"""What the two queues carry, and how it is sent: versioned JSON, ten messages a call, nothing dropped unsaid."""
+"""What the three queues carry, and how it is sent: versioned JSON, ten messages a call, nothing dropped unsaid."""
 
 from __future__ import annotations
 
@@ -34,8 +34,15 @@ class ValidateMessage:
     sweep_id: str = ""
 
 
-Message = ScrapeMessage | ValidateMessage
-_T = TypeVar("_T", ScrapeMessage, ValidateMessage)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchMessage:
+    """Fetch the page of this job, if it still waits. The key of its row, and nothing else: a message holds no secret."""
+
+    job_key: str
+
+
+Message = ScrapeMessage | ValidateMessage | FetchMessage
+_T = TypeVar("_T", ScrapeMessage, ValidateMessage, FetchMessage)
 
 
 class SendFailed(ProxyPoolError):

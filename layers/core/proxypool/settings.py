@@ -28,6 +28,10 @@ class Settings:
     validate_queue_url: str = ""
     scrape_dead_letter_queue_url: str = ""
     validate_dead_letter_queue_url: str = ""
+    fetch_queue_url: str = ""
+    fetch_dead_letter_queue_url: str = ""
+    jobs_table: str = ""
+    api_url: str = ""  # this pool's own API: where fetch_page leases
     event_bus: str = ""
     bodies_bucket: str = ""
     expire_leases_function: str = ""
@@ -75,6 +79,22 @@ class Settings:
     journal_max: int = 200_000
     cache_loss: str = "strict"  # or `availability`: what happens after the cache was lost (DESIGN: epoch)
     expire_retry_seconds: int = 10
+
+    session_idle_seconds: int = 3_600  # sliding
+    session_life_seconds: int = 86_400
+
+    # Jobs
+    fetch_retries: int = 2
+    fetch_retry_seconds: int = 30
+    fetch_concurrency: int = 64  # pages at once in one invocation
+    fetch_page_seconds: float = 30.0  # one request, redirects included
+    job_run_seconds: int = 100  # all attempts of one run; below the function's time limit
+    job_max_attempts: int = 5
+    job_ttl_seconds: int = 86_400
+    job_result_max_bytes: int = 10_000_000
+    jobs_any_domain: bool = False  # fetch from domains that the operator has not named, too
+    jobs_allow_http: bool = False  # and by plain http, too
+    jobs_lake: bool = False  # results as NDJSON by day and host, too
 
     # Retention
     dead_retention_days: int = 30

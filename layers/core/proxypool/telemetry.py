@@ -55,6 +55,12 @@ class Metric(StrEnum):
     PROXIES_READY = "ProxiesReady"
     JOURNAL_LENGTH = "JournalLength"
     JOURNAL_AGE = "JournalAge"
+    # jobs
+    JOBS_DONE = "JobsDone"
+    JOBS_FAILED = "JobsFailed"
+    JOBS_BLOCKED = "JobsBlocked"
+    JOBS_PUT_BACK = "JobsPutBack"
+    JOB_BYTES = "JobBytes"
     # any task
     TASKS_FAILED = "TasksFailed"
     TASK_DURATION = "TaskDuration"
@@ -64,6 +70,7 @@ UNITS: Final[dict[Metric, MetricUnit]] = {
     Metric.TASK_DURATION: MetricUnit.Milliseconds,
     Metric.PROJECTION_LAG: MetricUnit.Milliseconds,
     Metric.JOURNAL_AGE: MetricUnit.Seconds,
+    Metric.JOB_BYTES: MetricUnit.Bytes,
 }
 """The unit of each metric that is not a count."""
 

@@ -103,7 +103,7 @@ def owner(event: Event, *, local: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one member of a request must be. `kind` is str, int, float, bool or list (of str)."""
+    """What one member of a request must be. `kind` is str, int, float, bool, list (of str) or dict (its members are read apart)."""
 
     kind: type
     default: Any = None
@@ -134,7 +134,7 @@ class Field:
         for name, value in (("minimum", self.minimum), ("maximum", self.maximum)):
             if value is not None:
                 out[name] = value
-        if self.default not in (None, ()):
+        if self.default not in (None, (), {}):
             out["default"] = self.default
         if self.description:
             out["description"] = self.description
@@ -172,7 +172,7 @@ def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
     return out | ({"required": required} if required else {})
 
 
-_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array"}
+_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
 def _wrong(value: Any, field: Field) -> str:
@@ -183,6 +183,8 @@ def _wrong(value: Any, field: Field) -> str:
         return f"must be {_JSON_TYPES[field.kind]}"
     if isinstance(value, str):
         return _wrong_text(value, field)
+    if field.kind is dict:
+        return ""
     least = -math.inf if field.minimum is None else field.minimum
     most = math.inf if field.maximum is None else field.maximum
     if not least <= float(value) <= most:

@@ -40,6 +40,13 @@ def names() -> list[str]:
     return sorted(_all())
 
 
+def raw(page: Answer) -> Any:
+    """The page as it is, whatever its transform said."""
+    from proxypool.jobs.transforms.raw import RAW
+
+    return RAW.apply(page, {})
+
+
 @cache
 def _all() -> dict[str, Transform]:
     from proxypool.jobs.transforms import csv, html, json, raw

@@ -1,0 +1,75 @@
+"""Crawling: a page's links become jobs of their own. A link's job id is made of the crawl and the link, so a page that is read
+twice, or linked from everywhere, is one job; the budget is a counter that grows before a job is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from urllib.parse import urlsplit
+
+from proxypool import queues
+from proxypool.errors import AddressRefused
+from proxypool.jobs.fetch import Answer, vetted
+from proxypool.jobs.job import ID_BYTES, Crawl, Job, JobRequest, JobState
+from proxypool.jobs.table import JobTable
+from proxypool.jobs.transforms.html import links
+from proxypool.settings import Settings
+from proxypool.state import State
+
+GROUP = "jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Crawler:
+    """Makes the jobs that a page leads to."""
+
+    jobs: JobTable
+    state: State
+    settings: Settings
+
+    def follow(self, job: Job, page: Answer) -> int:
+        """Queues a job for each link of the page that the crawl takes and that is new; returns how many."""
+        crawl = job.request.crawl
+        if crawl is None or crawl.depth < 1:
+            return 0
+        made: list[queues.Message] = []
+        for url in links(page):
+            if not self._takes(crawl, job, url):
+                continue
+            child = self._child(job, crawl, url)
+            if self.jobs.get(child.key) is not None:
+                made.append(
+                    queues.FetchMessage(job_key=child.key)
+                )  # its message may have been lost with a run that died
+                continue
+            if not self._within_budget(job.owner, crawl):
+                break
+            if self.jobs.create(child):
+                made.append(queues.FetchMessage(job_key=child.key))
+        if made:
+            queues.send(self.settings.need("fetch_queue_url"), made, group=GROUP)
+        return len(made)
+
+    def _within_budget(self, owner: str, crawl: Crawl) -> bool:
+        name = f"crawl:{owner}:{crawl.id}"
+        return self.state.add(name, 1, ttl_seconds=self.settings.job_ttl_seconds) < crawl.max_pages
+
+    def _takes(self, crawl: Crawl, job: Job, url: str) -> bool:
+        host = (urlsplit(url).hostname or "").lower()
+        if crawl.same_domain and host != job.request.host:
+            return False
+        if crawl.include and not any(part in url for part in crawl.include):
+            return False
+        try:
+            vetted(url, allow_http=True, allow_loopback=self.settings.allow_loopback)
+        except AddressRefused:
+            return False
+        return True
+
+    def _child(self, job: Job, crawl: Crawl, url: str) -> Job:
+        request: JobRequest = replace(
+            job.request, url=url, method="GET", body="", crawl=replace(crawl, depth=crawl.depth - 1)
+        )
+        name = blake2b(f"{crawl.id}\n{url}".encode(), digest_size=ID_BYTES).hexdigest()
+        return Job(owner=job.owner, id=name, request=request)

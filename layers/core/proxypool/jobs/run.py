@@ -1,0 +1,211 @@
+"""One run of a job: lease, fetch, judge, give back; again on another exit, until there is a page or nothing more to try."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from proxypool_client.aio import AsyncPool
+from proxypool_client.bans import Finding, Outcome, Rule, find
+from proxypool_client.errors import PoolEmpty, PoolError, VersionConflict
+from proxypool_client.errors import Refused as PoolRefused
+from proxypool_client.pool import Lease
+from proxypool_client.sessions import Session
+
+from proxypool.jobs.domains import Domain
+from proxypool.jobs.fetch import SPEAKS, Answer, Errand, Failed, Refused, fetch
+from proxypool.jobs.gate import Gate, NotNow
+from proxypool.jobs.job import Job, JobRequest
+from proxypool.jobs.robots import Robots
+from proxypool.network.fetch import Limits
+
+WAIT_SECONDS: Final = 10.0  # for a proxy to come free, before the job is put back
+SPARE_LEASES: Final = 5  # leases given back unused, because they leave by an exit that was tried
+SAVES: Final = 5  # of a session, each on top of what somebody else saved
+DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
+FINAL: Final = frozenset({"too_large", "encoding", "too_many_redirects"})  # what the page is, through whatever exit
+
+
+class PutBack(Exception):
+    """The job has to wait `seconds`: no proxy, or no turn at its domain. It counts as no attempt."""
+
+    def __init__(self, seconds: float, reason: str) -> None:
+        super().__init__(reason)
+        self.seconds, self.reason = seconds, reason
+
+
+@dataclass(slots=True)
+class Trip:
+    """What one run came to."""
+
+    finding: Finding | None = None  # of the last attempt; None: there was none
+    answer: Answer | None = None  # the page, where there is one
+    lease: Lease | None = None
+    attempts: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """What all runs of a worker share."""
+
+    pool: AsyncPool
+    gate: Gate
+    robots: Robots
+    limits: Limits
+    tls: ssl.SSLContext
+    page_seconds: float
+    behalf_header: str  # the header that names whom the worker asks for
+    spent: dict[str, int] = field(default_factory=dict)  # bytes by proxy id
+
+    async def run(self, job: Job, domain: Domain, *, deadline: float) -> Trip:
+        """The page, or why there is none. Raises PutBack, or Refused; `deadline` is an instant of the monotonic clock."""
+        headers = {self.behalf_header: job.owner}
+        session = await self._session(job, headers)
+        trip = Trip()
+        tried: set[str] = set()
+        while trip.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
+            async with self._turn(domain), self._leased(job, tried, headers, trip) as lease:
+                if lease is None:
+                    break
+                await self._attempt(job.request, domain, session, lease, trip, deadline)
+            if trip.finding is None or not _again(trip.finding, domain):
+                break
+        if session is not None and session.jar.changes:
+            await self._save(session, headers)
+        return trip
+
+    @asynccontextmanager
+    async def _turn(self, domain: Domain) -> AsyncIterator[None]:
+        """A turn and a place at the domain's gate; raises PutBack where it has none soon."""
+        try:
+            place = await self.gate.enter(domain)
+        except NotNow as later:
+            raise PutBack(later.seconds, "domain_busy") from later
+        try:
+            yield
+        finally:
+            await self.gate.leave(domain, place)
+
+    @asynccontextmanager
+    async def _leased(
+        self, job: Job, tried: set[str], headers: dict[str, str], trip: Trip
+    ) -> AsyncIterator[Lease | None]:
+        """A lease that leaves by an exit not tried yet (None where there is none), given back with what was found."""
+        lease = await self._lease(job, tried, headers, trip)
+        if lease is None:
+            yield None
+            return
+        trip.finding, before = None, trip.finding
+        try:
+            yield lease
+        finally:
+            await self._give_back(lease, trip.finding, headers)
+            tried |= {lease.proxy_id, lease.exit_ip or lease.proxy_id}
+            trip.finding = trip.finding or before
+
+    async def _attempt(
+        self, request: JobRequest, domain: Domain, session: Session | None, lease: Lease, trip: Trip, deadline: float
+    ) -> None:
+        errand = self._errand(request, domain, session)
+        seconds = min(self.page_seconds, deadline - time.monotonic())
+        if domain.robots and not await self.robots.allows(request.url, lambda url: self._bare(url, domain, lease)):
+            raise Refused("robots_disallowed")
+        trip.attempts, trip.lease, trip.answer = trip.attempts + 1, lease, None
+        try:
+            answer = await fetch(errand, lease.proxy_url, tls=self.tls, seconds=seconds)
+        except Failed as failure:
+            trip.finding = Finding(outcome=failure.outcome, reason=failure.reason)
+            return
+        self._count(lease, trip, len(answer.body))
+        rule = Rule(
+            must_contain=request.must_contain,
+            must_not_contain=request.must_not_contain,
+            empty_is_fine=request.method == "HEAD",
+        )
+        trip.finding = find(answer.status, answer.headers, answer.body, rule=rule)
+        trip.answer = answer if trip.finding.outcome is Outcome.OK else None
+
+    async def _bare(self, url: str, domain: Domain, lease: Lease) -> Answer | None:
+        """A page without session, headers or body; None where it does not come."""
+        errand = Errand(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
+        try:
+            return await fetch(errand, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
+        except (Failed, Refused):
+            return None
+
+    async def _lease(self, job: Job, tried: set[str], headers: dict[str, str], trip: Trip) -> Lease | None:
+        """A lease whose exit was not tried in this run; None where there is none (any more)."""
+        filters = dict(job.request.lease) | {"target": job.request.host}
+        if job.request.session_id:
+            filters["session_id"] = job.request.session_id
+        elif tried:
+            filters["exclude"] = sorted(name for name in tried if len(name) == 20 and name.isalnum())
+        if job.request.url.startswith("https:"):
+            filters["https"] = True
+        for number in range(SPARE_LEASES):
+            key = f"{job.token}.{trip.attempts}.{number}"
+            try:
+                lease = await self.pool.acquire(
+                    wait_seconds=0 if tried else WAIT_SECONDS, headers=headers, key=key, **filters
+                )
+            except PoolEmpty as empty:
+                if not tried:
+                    raise PutBack(empty.retry_after_seconds or WAIT_SECONDS, "pool_empty") from empty
+                return None
+            if lease.protocol in SPEAKS and not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
+                return lease
+            await self._give_back(lease, None, headers)
+            if job.request.session_id:
+                return None
+            filters["exclude"] = sorted({*filters.get("exclude", ()), lease.proxy_id})
+        return None
+
+    async def _give_back(self, lease: Lease, finding: Finding | None, headers: dict[str, str]) -> None:
+        told: dict[str, Any] = {}
+        if finding is not None and finding.retry_after_seconds is not None:
+            told["retry_after_seconds"] = finding.retry_after_seconds
+        with suppress(PoolError):  # then it ends at its time
+            await self.pool.release(lease, finding.outcome.value if finding else "", headers=headers, **told)
+
+    async def _session(self, job: Job, headers: dict[str, str]) -> Session | None:
+        name = job.request.session_id
+        if not name:
+            return None
+        return await self.pool.session(name, headers=headers) or Session(id=name)
+
+    async def _save(self, session: Session, headers: dict[str, str]) -> None:
+        """Saves the cookies; where somebody else was first, on top of theirs."""
+        for _ in range(SAVES):
+            try:
+                await self.pool.save(session, headers=headers)
+            except VersionConflict:
+                session = session.over(await self.pool.session(session.id, headers=headers))
+                await asyncio.sleep(0)
+            except PoolRefused as refusal:
+                raise PutBack(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal
+            else:
+                return
+        raise PutBack(WAIT_SECONDS, "session_contended")
+
+    def _errand(self, request: JobRequest, domain: Domain, session: Session | None) -> Errand:
+        made = Errand(request=request, allow_http=domain.allow_http, limits=self.limits)
+        if session is not None:
+            made.jar, made.tokens, made.headers = session.jar, session.tokens, session.headers
+        return made
+
+    def _count(self, lease: Lease, trip: Trip, number: int) -> None:
+        trip.received_bytes += number
+        self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
+
+
+def _again(finding: Finding, domain: Domain) -> bool:
+    """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain."""
+    if finding.outcome is Outcome.OK or finding.reason in FINAL:
+        return False
+    return domain.rotate_denied or finding.reason not in DENIED

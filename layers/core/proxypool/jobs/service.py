@@ -1,0 +1,129 @@
+"""The jobs of an owner, as the API's routes ask for them. Everything here is the owner's own: another's job is not there."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from proxypool import clock, queues
+from proxypool.errors import IdempotencyConflict, Invalid, NotFound, VersionConflict
+from proxypool.jobs.api import is_job_id, job_json, read_jobs
+from proxypool.jobs.domains import Domains
+from proxypool.jobs.job import Job, JobState, job_key
+from proxypool.jobs.result import Results
+from proxypool.jobs.table import JobTable
+from proxypool.settings import Settings
+from proxypool.web import Field, read_fields
+
+GROUP: Final = "jobs"
+PAGE: Final = 100
+
+QUERY_FIELDS: Final = {
+    "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
+    "after": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="where the page before ended"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """What POST /jobs and the routes beside it do."""
+
+    jobs: JobTable
+    results: Results
+    domains: Domains
+    settings: Settings
+
+    def submit(self, owner: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Queues jobs; the same id again is the same job. Raises Invalid, or IdempotencyConflict where an id has another request."""
+        wanted = read_jobs(body, owner, settings=self.settings, domains=self.domains)
+        new = [self._create(job) for job in wanted]
+        # An old job that still waits is sent, too: its message may have been lost between its row and the queue.
+        messages = [queues.FetchMessage(job_key=job.key) for job, sends in zip(wanted, new, strict=True) if sends]
+        queues.send(self.settings.need("fetch_queue_url"), messages, group=GROUP)
+        if "jobs" in body:
+            return {"jobs": [{"id": job.id} for job in wanted]}
+        return {"id": wanted[0].id}
+
+    def show(self, owner: str, job_id: str) -> dict[str, Any]:
+        """One job; raises NotFound."""
+        return job_json(self._job(owner, job_id))
+
+    def result(self, owner: str, job_id: str) -> dict[str, Any]:
+        """The result of the last run that had one; raises NotFound where there is none."""
+        found = self.jobs.packed(_key(owner, job_id))
+        value = self.results.load(*found) if found else None
+        if value is None:
+            raise NotFound
+        return value
+
+    def page(self, owner: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """A page of the jobs in one state, the newest first, and where the next begins (`after`, null at the end)."""
+        wanted = read_fields(query, QUERY_FIELDS)
+        after = _place(wanted["after"], owner) if wanted["after"] else None
+        jobs, last = self.jobs.page(owner, JobState(wanted["state"]), limit=PAGE, after=after)
+        return {"jobs": [job_json(job) for job in jobs], "after": last and _text(last)}
+
+    def replay(self, owner: str, job_id: str) -> dict[str, Any]:
+        """Runs a job again that is over; raises NotFound, or VersionConflict where it is not over."""
+        job = self._job(owner, job_id)
+        replayed = self.jobs.replay(job.key, now=clock.now())
+        if replayed is None and job.state is not JobState.QUEUED:
+            raise VersionConflict("the job is running")
+        queues.send(self.settings.need("fetch_queue_url"), [queues.FetchMessage(job_key=job.key)], group=GROUP)
+        return job_json(replayed or job)
+
+    def delete(self, owner: str, job_id: str) -> None:
+        """Removes a job and its result; raises NotFound."""
+        job = self.jobs.delete(_key(owner, job_id))
+        if job is None:
+            raise NotFound
+        self.results.delete(job)
+
+    def crawl(self, owner: str, crawl_id: str) -> dict[str, Any]:
+        """How far a crawl is: one figure (0.0–1.0 of the pages found so far), and the pages by state; raises NotFound."""
+        states = self.jobs.crawl_counts(owner, crawl_id) if is_job_id(crawl_id) else {}
+        pages = sum(states.values())
+        if not pages:
+            raise NotFound
+        over = sum(number for state, number in states.items() if JobState(state).is_over)
+        return {"id": crawl_id, "progress": round(over / pages, 4), "pages": pages, "states": states}
+
+    def _create(self, job: Job) -> bool:
+        """Whether the job's message is to be sent."""
+        if self.jobs.create(job):
+            return True
+        there = self.jobs.get(job.key)
+        if there is not None and there.request != job.request:
+            raise IdempotencyConflict(f"job {job.id} is another request")
+        return there is None or there.state is JobState.QUEUED
+
+    def _job(self, owner: str, job_id: str) -> Job:
+        found = self.jobs.get(_key(owner, job_id))
+        if found is None:
+            raise NotFound
+        return found
+
+
+def _key(owner: str, job_id: str) -> str:
+    if not is_job_id(job_id):
+        raise NotFound
+    return job_key(owner, job_id)
+
+
+def _text(place: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def _place(text: str, owner: str) -> dict[str, Any]:
+    """The place that `_text` wrote; raises Invalid where it is none, or lies among another owner's jobs."""
+    try:
+        place = json.loads(base64.urlsafe_b64decode(text))
+        theirs = str(place["owner_state"]["S"]).rpartition("#")[0] == owner
+    except (ValueError, TypeError, KeyError) as error:
+        raise Invalid([{"field": "after", "message": "is no place of a list"}]) from error
+    if not theirs:
+        raise Invalid([{"field": "after", "message": "is no place of a list"}])
+    return dict(place)

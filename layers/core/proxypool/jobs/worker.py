@@ -1,0 +1,193 @@
+"""A batch of the fetch queue: many pages at once, each message by itself. Exactly one result per run is a matter of conditions
+in the jobs table; a duplicate, a crash or a replay in between finds its token gone and writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from proxypool_client.bans import Finding, Outcome
+
+from proxypool import clock, queues
+from proxypool.events import Event, publish
+from proxypool.jobs import transforms
+from proxypool.jobs.crawl import Crawler
+from proxypool.jobs.domains import Domains
+from proxypool.jobs.fetch import Answer, Refused
+from proxypool.jobs.job import Job, JobState
+from proxypool.jobs.lake import write_row
+from proxypool.jobs.result import Results, ResultTooLarge
+from proxypool.jobs.run import PutBack, Runner, Trip
+from proxypool.jobs.table import Ending, JobTable
+from proxypool.jobs.transforms import TransformError
+from proxypool.settings import Settings
+from proxypool.telemetry import Metric, count, log
+
+GROUP: Final = "jobs"
+KEPT_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
+_BLOCKS: Final = frozenset({Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED})
+_METRICS: Final = {
+    JobState.DONE: Metric.JOBS_DONE,
+    JobState.FAILED: Metric.JOBS_FAILED,
+    JobState.BLOCKED: Metric.JOBS_BLOCKED,
+}
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """What a batch did: counts, and why which messages must come again (by job key)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    again: dict[str, str] = field(default_factory=dict)
+    held: dict[str, float] = field(default_factory=dict)  # another run holds the job: seconds until that is over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """Runs jobs of one deployment."""
+
+    jobs: JobTable
+    results: Results
+    domains: Domains
+    crawler: Crawler
+    settings: Settings
+    now: Callable[[], datetime] = clock.now
+
+    async def work(self, keys: Sequence[str], runner: Runner, *, seconds: float) -> Outcomes:
+        """Runs these jobs at once, within so many seconds. An error in one leaves its neighbours alone."""
+        outcomes = Outcomes()
+        places = asyncio.Semaphore(self.settings.fetch_concurrency)
+        deadline = time.monotonic() + seconds
+
+        async def one(key: str) -> None:
+            async with places:
+                try:
+                    await self._one(key, runner, outcomes, deadline)
+                except Exception as error:
+                    log.exception("fetch_page failed", job=key.rpartition("/")[2], error=type(error).__name__)
+                    outcomes.again[key] = type(error).__name__
+
+        await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
+        return outcomes
+
+    async def _one(self, key: str, runner: Runner, outcomes: Outcomes, deadline: float) -> None:
+        job = await asyncio.to_thread(self.jobs.start, key, now=self.now(), seconds=self.settings.job_run_seconds)
+        if job is None:
+            await asyncio.to_thread(self._not_ours, key, outcomes)
+            return
+        try:
+            trip, refused = await self._trip(job, runner, deadline)
+            await asyncio.to_thread(self._finish, job, trip, refused, outcomes)
+        except PutBack as later:
+            await asyncio.to_thread(self._put_back, job, later, outcomes)
+        except Exception:  # the message comes again, and finds the job waiting
+            await asyncio.to_thread(self.jobs.put_back, job, now=self.now())
+            raise
+
+    async def _trip(self, job: Job, runner: Runner, deadline: float) -> tuple[Trip, str]:
+        """What the run brought, and why it was not made where it may not be."""
+        domain = self.domains.of(job.request.host)
+        if domain is None:
+            return Trip(), "domain_not_allowed"
+        latest = min(deadline, time.monotonic() + self.settings.job_run_seconds)
+        try:
+            return await runner.run(job, domain, deadline=latest), ""
+        except Refused as refusal:
+            return Trip(), refusal.reason
+
+    def _finish(self, job: Job, trip: Trip, refused: str, outcomes: Outcomes) -> None:
+        ending, value = self._ending(job, trip, refused)
+        if not self.jobs.finish(job, ending, now=self.now()):
+            outcomes.counts["overtaken"] += 1
+            return
+        outcomes.counts[ending.state.value] += 1
+        count(_METRICS[ending.state])
+        count(Metric.JOB_BYTES, ending.received_bytes)
+        if self.settings.jobs_lake and value is not None:
+            write_row(self.results.bucket, job, value, now=self.now())
+        self._tell(job, ending.state, ending.reason, ending.attempts)
+
+    def _ending(self, job: Job, trip: Trip, refused: str) -> tuple[Ending, dict[str, Any] | None]:
+        """What the run has come to, and its result; a large one lies in S3 by then, under the run's token."""
+        number, size = trip.attempts, trip.received_bytes
+        if refused:
+            return Ending(state=JobState.FAILED, attempts=number, reason=refused), None
+        if trip.finding is None:
+            raise PutBack(self.settings.fetch_retry_seconds, "no_time")
+        if trip.answer is None:
+            state, reason = _failure(trip.finding), trip.finding.reason
+            return Ending(state=state, attempts=number, reason=reason, received_bytes=size), None
+        value, reason = _result(job, trip, trip.answer, self.now())
+        try:
+            packed, key = self.results.store(job, value)
+        except ResultTooLarge:
+            return Ending(state=JobState.FAILED, attempts=number, reason="result_too_large", received_bytes=size), None
+        self.crawler.follow(job, trip.answer)
+        state = JobState.FAILED if reason else JobState.DONE
+        ending = Ending(state=state, attempts=number, reason=reason, received_bytes=size, result=packed, result_key=key)
+        return ending, value
+
+    def _not_ours(self, key: str, outcomes: Outcomes) -> None:
+        """There was nothing to start: the job is gone or over (tell it again: whoever ended it may have died before), or held."""
+        job = self.jobs.get(key)
+        if job is None or job.state.is_over:
+            outcomes.counts["repeated"] += 1
+            if job is not None:
+                self._tell(job, job.state, job.reason, job.attempts)
+            return
+        outcomes.held[key] = max(1.0, (job.deadline_ms - clock.epoch_ms(self.now())) / 1000)
+
+    def _put_back(self, job: Job, later: PutBack, outcomes: Outcomes) -> None:
+        """Waiting is no failure: the job is queued again by a new, delayed message, and this one is done."""
+        outcomes.counts["put_back"] += 1
+        count(Metric.JOBS_PUT_BACK)
+        log.info("job put back", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
+        if self.jobs.put_back(job, now=self.now()):
+            message = queues.FetchMessage(job_key=job.key)
+            delay = max(1, min(queues.MAX_DELAY_SECONDS, round(later.seconds)))
+            queues.send(self.settings.need("fetch_queue_url"), [message], group=GROUP, delay_seconds=delay)
+
+    def _tell(self, job: Job, state: JobState, reason: str, attempts: int) -> None:
+        event = Event.JOB_COMPLETED if state is JobState.DONE else Event.JOB_FAILED
+        detail: dict[str, Any] = {
+            "job_id": job.id,
+            "owner": job.owner,
+            "state": state.value,
+            "run": job.runs,
+            "attempts": attempts,
+        }
+        publish(self.settings.need("event_bus"), event, detail | ({"reason": reason} if reason else {}))
+
+
+def _failure(finding: Finding) -> JobState:
+    return JobState.BLOCKED if finding.outcome in _BLOCKS else JobState.FAILED
+
+
+def _result(job: Job, trip: Trip, answer: Answer, now: datetime) -> tuple[dict[str, Any], str]:
+    """What is stored of a page, and "" or why its transform failed (then the raw body stands in its place)."""
+    lease = trip.lease
+    options: Mapping[str, Any] = {name: value for name, value in job.request.transform.items() if name != "name"}
+    found = {
+        "job_id": job.id,
+        "url": answer.url,
+        "status": answer.status,
+        "headers": {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers},
+        "fetched_at": clock.iso(now),
+        "exit_ip": lease and lease.exit_ip,
+        "proxy_id": lease and lease.proxy_id,
+        "attempts": trip.attempts,
+    }
+    transform = transforms.find(str(job.request.transform.get("name", "raw")))
+    try:
+        if transform is None:
+            raise TransformError("unknown")
+        return found | {"data": transform.apply(answer, options)}, ""
+    except TransformError as error:
+        reason = f"transform_{error.reason}"
+        return found | {"error": reason, "data": transforms.raw(answer)}, reason
