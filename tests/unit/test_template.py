@@ -79,14 +79,14 @@ def test_an_alarm_watches_only_metrics_that_exist() -> None:
     assert watched <= {metric.value for metric in Metric}
 
 
-@pytest.mark.parametrize("stage", ["Scrape", "Validate"])
-def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(stage: str) -> None:
+@pytest.mark.parametrize(("stage", "receives"), [("Scrape", 3), ("Validate", 3), ("Fetch", 6)])
+def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(stage: str, receives: int) -> None:
     """AWS asks for 6 x; a crash must not hand the message out while the first run still works."""
     queue = RESOURCES[f"{stage}Queue"]["Properties"]
 
     assert queue["VisibilityTimeout"] == {"Ref": f"{stage}VisibilitySeconds"}
     assert _default(f"{stage}VisibilitySeconds") >= 6 * _default(f"{stage}TimeLimitSeconds")
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == 3
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == receives
 
 
 def test_every_function_has_a_log_group_that_forgets() -> None:
@@ -100,7 +100,7 @@ def test_every_function_has_its_folder_and_its_sample_event() -> None:
     """The template and events/ name the same functions."""
     folders = {function["CodeUri"].removeprefix("functions/") for function in FUNCTIONS.values()}
 
-    assert len(folders) == 11
+    assert len(folders) == 12
     assert folders == {path.stem for path in (ROOT / "events").glob("*.json")}
 
 

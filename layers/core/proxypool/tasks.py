@@ -113,14 +113,20 @@ def retry_later(
             ttl_seconds=REASON_TTL_SECONDS,
         )
     # After the last retry the message comes back once more at once, finds no try left and is moved.
-    delay = min(base_seconds * 2 ** (number - 1), MAX_VISIBILITY_SECONDS) if retrying else 0
+    wait(record, queue_url=queue_url, seconds=base_seconds * 2 ** (number - 1) if retrying else 0)
+    return retrying
+
+
+def wait(record: Mapping[str, Any], *, queue_url: str, seconds: float) -> None:
+    """Says when a message that is reported as failed comes again; else it would be after the queue's visibility time-out."""
     try:
         aws.client("sqs").change_message_visibility(
-            QueueUrl=queue_url, ReceiptHandle=record["receiptHandle"], VisibilityTimeout=delay
+            QueueUrl=queue_url,
+            ReceiptHandle=record["receiptHandle"],
+            VisibilityTimeout=min(round(seconds), MAX_VISIBILITY_SECONDS),
         )
-    except (ClientError, BotoCoreError) as error:  # then the queue's own visibility time-out applies
-        log.warning("visibility not changed", error=str(error), task=task)
-    return retrying
+    except (ClientError, BotoCoreError) as error:
+        log.warning("visibility not changed", error=str(error))
 
 
 def _keep(state: State, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:

@@ -38,10 +38,10 @@ class Crawler:
             if not self._takes(crawl, job, url):
                 continue
             child = self._child(job, crawl, url)
-            if self.jobs.get(child.key) is not None:
-                made.append(
-                    queues.FetchMessage(job_key=child.key)
-                )  # its message may have been lost with a run that died
+            known = self.jobs.get(child.key)
+            if known is not None:
+                if known.state is JobState.QUEUED:  # its message may have been lost with a run that died
+                    made.append(queues.FetchMessage(job_key=child.key))
                 continue
             if not self._within_budget(job.owner, crawl):
                 break

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from proxypool import clock, queues
 from proxypool.errors import IdempotencyConflict, Invalid, NotFound, VersionConflict
 from proxypool.jobs.api import is_job_id, job_json, read_jobs
-from proxypool.jobs.domains import Domains
+from proxypool.jobs.domains import DOMAIN_NAME, Domains
 from proxypool.jobs.job import Job, JobState, job_key
 from proxypool.jobs.result import Results
 from proxypool.jobs.table import JobTable
@@ -91,12 +92,27 @@ class Jobs:
         over = sum(number for state, number in states.items() if JobState(state).is_over)
         return {"id": crawl_id, "progress": round(over / pages, 4), "pages": pages, "states": states}
 
+    def list_domains(self) -> dict[str, Any]:
+        """The domains that the operator allows, with their rules."""
+        return {"domains": [asdict(domain) for domain in self.domains.all()]}
+
+    def allow_domain(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Allows a domain and its subdomains by these rules; raises Invalid, or NotFound where no domain is named so."""
+        if not re.fullmatch(DOMAIN_NAME, name):
+            raise NotFound
+        return asdict(self.domains.put(name, body))
+
+    def forbid_domain(self, name: str) -> None:
+        """Forbids a domain again; raises NotFound."""
+        if not self.domains.remove(name):
+            raise NotFound
+
     def _create(self, job: Job) -> bool:
         """Whether the job's message is to be sent."""
         if self.jobs.create(job):
             return True
         there = self.jobs.get(job.key)
-        if there is not None and there.request != job.request:
+        if there is not None and there.request.text() != job.request.text():
             raise IdempotencyConflict(f"job {job.id} is another request")
         return there is None or there.state is JobState.QUEUED
 

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from proxypool import web
 from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound
+from proxypool.leases import session_api
 from proxypool.leases.pool import Lease, Outcome, Pool, Request
+from proxypool.leases.sessions import Sessions
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.settings import Settings
 
@@ -51,6 +53,10 @@ REPORT_FIELDS: Final = {"outcome": web.Field(kind=str, choices=tuple(Outcome), r
 def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
     """The response to an HTTP event; every ApiError leaves as problem details."""
     try:
+        kept = session_api.ROUTES.get(str(event.get("routeKey")))
+        if kept is not None:
+            sessions = Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
+            return kept(event, web.owner(event, local=settings.allow_loopback), sessions)
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
             raise MethodNotAllowed() if str(event.get("rawPath", "")).startswith("/leases") else NotFound()

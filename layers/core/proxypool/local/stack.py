@@ -21,6 +21,7 @@ from proxypool.local.process import LOOPBACK, LocalStackError
 from proxypool.local.valkey import start_valkey, wait_for_valkey
 
 STATE_FILE = "stack.json"
+API_PATH = "/_aws/execute-api"  # where the emulator answers for an HTTP API
 FARM_FILE = "farm.json"
 OPEN_FILES = 1_024  # two connections for each of 200 checks at once, and the farm's own
 FARM_SECONDS = 20
@@ -110,7 +111,7 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     metrics.start()
     way_out.callback(metrics.stop)
     return Running(
-        api_url=f"{endpoint(ports['aws'])}/_aws/execute-api/{outputs['ApiId']}",
+        api_url=f"{endpoint(ports['aws'])}{API_PATH}/{outputs['ApiId']}",
         redis_url=redis_url,
         endpoint_url=endpoint(ports["aws"]),
         pid=os.getpid(),
@@ -162,7 +163,9 @@ def parameters(plan: Plan, ports: Mapping[str, int], redis_url: str) -> dict[str
             "JudgeCaFile": str(plan.folder / "ca.pem"),
         }
     local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
-             "BudgetUsd": "0", "Monitoring": "false", "AcknowledgePublicLists": "yes"}  # fmt: skip
+             "BudgetUsd": "0", "Monitoring": "false", "AcknowledgePublicLists": "yes",
+             "JobsAnyDomain": "true", "JobsAllowHttp": "true",
+             "ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"}  # fmt: skip
     return {**local, **judge, **(plan.parameters or {})}
 
 

@@ -11,6 +11,9 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 
 from proxypool import clock, web
 from proxypool.errors import ApiError, NotFound, Unavailable
+from proxypool.jobs.api import MAX_BODY_BYTES
+from proxypool.jobs.build import service
+from proxypool.jobs.service import Jobs
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import settings
@@ -45,8 +48,22 @@ def answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
         flush()
 
 
+@cache
+def jobs() -> Jobs:
+    """The jobs' side of this process."""
+    return service(settings())
+
+
+def _event() -> dict[str, Any]:
+    return resolver.current_event.raw_event
+
+
+def _owner() -> str:
+    return web.owner(_event(), local=settings().allow_loopback)
+
+
 def _body() -> dict[str, Any]:
-    return web.body_object(resolver.current_event.raw_event)
+    return web.body_object(_event())
 
 
 def _respond(status: int, body: object = None) -> Response[Any]:
@@ -93,3 +110,13 @@ _route("GET", "/settings")(lambda: manager().operator_settings())
 _route("PATCH", "/settings")(lambda: manager().change_settings(_body()))
 _route("GET", "/tasks/<run_id>")(lambda run_id: manager().task(run_id))
 _route("GET", "/stats/pool")(lambda: manager().pool_stats(clock.now()))
+_route("POST", "/jobs", 202)(lambda: jobs().submit(_owner(), web.body_object(_event(), most=MAX_BODY_BYTES)))
+_route("GET", "/jobs")(lambda: jobs().page(_owner(), web.query(_event())))
+_route("GET", "/jobs/<job_id>")(lambda job_id: jobs().show(_owner(), job_id))
+_route("DELETE", "/jobs/<job_id>", 204)(lambda job_id: jobs().delete(_owner(), job_id))
+_route("GET", "/jobs/<job_id>/result")(lambda job_id: jobs().result(_owner(), job_id))
+_route("POST", "/jobs/<job_id>/replay", 202)(lambda job_id: jobs().replay(_owner(), job_id))
+_route("GET", "/crawls/<crawl_id>")(lambda crawl_id: jobs().crawl(_owner(), crawl_id))
+_route("GET", "/domains")(lambda: jobs().list_domains())
+_route("PUT", "/domains/<name>")(lambda name: jobs().allow_domain(name, _body()))
+_route("DELETE", "/domains/<name>", 204)(lambda name: jobs().forbid_domain(name))

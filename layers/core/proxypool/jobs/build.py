@@ -1,0 +1,111 @@
+"""The ETL worker's objects, made from the settings: what fetch_page, manage and the tests start from."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxypool_client.aio import AsyncPool
+
+from proxypool import clock
+from proxypool.jobs.crawl import Crawler
+from proxypool.jobs.domains import Domains
+from proxypool.jobs.gate import Gate
+from proxypool.jobs.result import Results
+from proxypool.jobs.robots import Robots
+from proxypool.jobs.run import Runner
+from proxypool.jobs.service import Jobs
+from proxypool.jobs.table import JobTable
+from proxypool.jobs.usage import Usage
+from proxypool.jobs.worker import Outcomes, Worker
+from proxypool.network.fetch import Limits
+from proxypool.proxies.table import ProxyTable
+from proxypool.settings import Settings
+from proxypool.state import State
+from proxypool.web import OWNER_HEADER
+
+BEHALF_HEADER = "x-on-behalf-of"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A worker with all that it works with."""
+
+    settings: Settings
+    state: State
+    proxies: ProxyTable
+    worker: Worker
+    gate: Gate
+    robots: Robots
+    tls: ssl.SSLContext
+
+    async def work(self, keys: Sequence[str], *, seconds: float) -> Outcomes:
+        """Runs these jobs at once, and adds their bytes to their sources."""
+        known = self.settings
+        async with AsyncPool(known.need("api_url"), verify=self.tls) as pool:
+            runner = Runner(
+                pool=pool,
+                gate=self.gate,
+                robots=self.robots,
+                limits=Limits(allow_loopback=known.allow_loopback),
+                tls=self.tls,
+                page_seconds=known.fetch_page_seconds,
+                behalf_header=OWNER_HEADER if known.allow_loopback else BEHALF_HEADER,
+            )
+            outcomes = await self.worker.work(keys, runner, seconds=seconds)
+        usage = Usage()
+        usage.by_proxy.update(runner.spent)
+        usage.save(self.proxies, self.state, now=clock.now())
+        return outcomes
+
+
+def bench(settings: Settings) -> Bench:
+    """The worker of this deployment."""
+    state, jobs = State(settings.need("state_table")), job_table(settings)
+    return Bench(
+        settings=settings,
+        state=state,
+        proxies=ProxyTable(settings.need("proxies_table")),
+        worker=Worker(
+            jobs=jobs,
+            results=results(settings),
+            domains=domains(settings, state),
+            crawler=Crawler(jobs, state, settings),
+            settings=settings,
+        ),
+        gate=Gate(settings.need("state_table")),
+        robots=Robots(state),
+        tls=_tls(settings),
+    )
+
+
+def service(settings: Settings) -> Jobs:
+    """What the API asks."""
+    state = State(settings.need("state_table"))
+    return Jobs(
+        jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
+    )
+
+
+def job_table(settings: Settings) -> JobTable:
+    """The jobs table."""
+    return JobTable(settings.need("jobs_table"), settings.job_ttl_seconds)
+
+
+def results(settings: Settings) -> Results:
+    """Where results lie."""
+    return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
+
+
+def domains(settings: Settings, state: State) -> Domains:
+    """What may be fetched from."""
+    return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    """One context for all: verification on, the local stack's own CA trusted besides where it is set."""
+    context = ssl.create_default_context()
+    if settings.judge_ca_file:
+        context.load_verify_locations(settings.judge_ca_file)
+    return context
