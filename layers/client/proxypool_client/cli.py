@@ -116,6 +116,10 @@ def _pool(url: str) -> Any:
 
 def main() -> None:
     """The console script."""
+    from proxypool_client import job_commands, session_commands
+
+    app.add_typer(job_commands.app, name="jobs")
+    app.add_typer(session_commands.app, name="sessions")
     for point in entry_points(group="proxypool.commands"):
         app.add_typer(point.load())
     app()

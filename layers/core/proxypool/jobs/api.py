@@ -56,7 +56,8 @@ def job_fields(settings: Settings) -> dict[str, Field]:
         "must_contain": Field(kind=list, default=(), pattern=_TEXT, max_items=20, description="Else it is a ban page"),
         "must_not_contain": Field(kind=list, default=(), pattern=_TEXT, max_items=20, description="Else it is a ban page"),
         "allow_plaintext_secrets": Field(kind=bool, default=False, description="Cookies and tokens by plain http, too"),
-        "crawl": Field(kind=dict, description="Follow the page's links"),
+        "crawl": Field(kind=dict, description="Follow the page's links; each page is a job of the same batch"),
+        "batch": Field(kind=str, default="", pattern=JOB_ID, description="Names jobs that belong together"),
         "job_id": Field(kind=str, default="", pattern=JOB_ID, description="Yours, else a digest of the request"),
     }  # fmt: skip
 
@@ -84,7 +85,7 @@ def job_json(job: Job) -> dict[str, Any]:
     """A job as it is shown: never its headers, its body or its result."""
     return {
         "id": job.id, "state": job.state.value, "url": job.request.url, "method": job.request.method,
-        "session_id": job.request.session_id or None, "crawl": job.request.crawl and job.request.crawl.id,
+        "session_id": job.request.session_id or None, "batch": job.request.batch or None,
         "runs": job.runs, "replays": job.replays, "attempts": job.attempts, "max_attempts": job.request.max_attempts,
         "processed": job.processed, "reason": job.reason or None, "received_bytes": job.received_bytes,
         "created_at": clock.iso(clock.from_epoch(job.created_ms / 1000)),
@@ -99,18 +100,20 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
     wrong = dict(_wrong_url(values, settings, domains))
     wrong |= _wrong_headers(values["headers"])
     wrong |= {f"transform.{name}": text for name, text in _wrong_transform(values["transform"]).items()}
+    if values["crawl"] is not None and not values["batch"]:
+        wrong["batch"] = "required with crawl"
     if wrong:
         raise Invalid([{"field": prefix + name, "message": text} for name, text in wrong.items()])
     filters = {name: field for name, field in lease_fields(settings).items() if name not in _NOT_FOR_JOBS}
     lease = _fields(values["lease"], filters, f"{prefix}lease.")
-    crawl = values["crawl"] and Crawl(**_fields(values["crawl"], CRAWL_FIELDS, f"{prefix}crawl."))
+    crawl = values["crawl"] is not None and Crawl(**_fields(values["crawl"], CRAWL_FIELDS, f"{prefix}crawl."))
     job_id = values.pop("job_id")
     given = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in lease.items()
         if name in values["lease"]
     }
-    request = JobRequest(**values | {"lease": given, "crawl": crawl})
+    request = JobRequest(**values | {"lease": given, "crawl": crawl or None})
     return Job(owner=owner, id=job_id or request.digest(), request=request)
 
 

@@ -1,4 +1,4 @@
-"""Crawling: a page's links become jobs of their own. A link's job id is made of the crawl and the link, so a page that is read
+"""Crawling: a page's links become jobs of their own. A link's job id is made of the batch and the link, so a page that is read
 twice, or linked from everywhere, is one job; the budget is a counter that grows before a job is made.
 """
 
@@ -43,7 +43,7 @@ class Crawler:
                 if known.state is JobState.QUEUED:  # its message may have been lost with a run that died
                     made.append(queues.FetchMessage(job_key=child.key))
                 continue
-            if not self._within_budget(job.owner, crawl):
+            if not self._within_budget(job, crawl):
                 break
             if self.jobs.create(child):
                 made.append(queues.FetchMessage(job_key=child.key))
@@ -51,8 +51,8 @@ class Crawler:
             queues.send(self.settings.need("fetch_queue_url"), made, group=GROUP)
         return len(made)
 
-    def _within_budget(self, owner: str, crawl: Crawl) -> bool:
-        name = f"crawl:{owner}:{crawl.id}"
+    def _within_budget(self, job: Job, crawl: Crawl) -> bool:
+        name = f"crawl:{job.owner}:{job.request.batch}"
         return self.state.add(name, 1, ttl_seconds=self.settings.job_ttl_seconds) < crawl.max_pages
 
     def _takes(self, crawl: Crawl, job: Job, url: str) -> bool:
@@ -71,5 +71,5 @@ class Crawler:
         request: JobRequest = replace(
             job.request, url=url, method="GET", body="", crawl=replace(crawl, depth=crawl.depth - 1)
         )
-        name = blake2b(f"{crawl.id}\n{url}".encode(), digest_size=ID_BYTES).hexdigest()
+        name = blake2b(f"{job.request.batch}\n{url}".encode(), digest_size=ID_BYTES).hexdigest()
         return Job(owner=job.owner, id=name, request=request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final
@@ -34,7 +34,6 @@ class Crawl:
     which it must contain.
     """
 
-    id: str
     depth: int
     max_pages: int
     same_domain: bool = True
@@ -43,7 +42,9 @@ class Crawl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What is asked for. `lease` are filters of POST /leases; `transform` is its name and options."""
+    """What is asked for. `lease` are filters of POST /leases; `transform` is its name and options; `batch` names the jobs that
+    belong together.
+    """
 
     url: str
     method: str = "GET"
@@ -57,6 +58,7 @@ class JobRequest:
     must_not_contain: tuple[str, ...] = ()
     allow_plaintext_secrets: bool = False
     crawl: Crawl | None = None
+    batch: str = ""
 
     @property
     def host(self) -> str:
@@ -68,8 +70,8 @@ class JobRequest:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
-        """The job id of a caller who names none: 32 hex digits of the canonical request."""
-        return blake2b(self.text().encode(), digest_size=ID_BYTES).hexdigest()
+        """The job id of a caller who names none: 32 hex digits of the canonical request, whatever its batch."""
+        return blake2b(replace(self, batch="").text().encode(), digest_size=ID_BYTES).hexdigest()
 
     @classmethod
     def parse(cls, text: str) -> JobRequest:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from proxypool import clock, queues
 from proxypool.errors import IdempotencyConflict, Invalid, NotFound, VersionConflict
-from proxypool.jobs.api import is_job_id, job_json, read_jobs
+from proxypool.jobs.api import JOB_ID, is_job_id, job_json, read_jobs
 from proxypool.jobs.domains import DOMAIN_NAME, Domains
 from proxypool.jobs.job import Job, JobState, job_key
 from proxypool.jobs.result import Results
@@ -24,6 +24,7 @@ PAGE: Final = 100
 
 QUERY_FIELDS: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
+    "batch": Field(kind=str, default="", pattern=JOB_ID),
     "after": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="where the page before ended"),
 }
 
@@ -64,7 +65,8 @@ class Jobs:
         """A page of the jobs in one state, the newest first, and where the next begins (`after`, null at the end)."""
         wanted = read_fields(query, QUERY_FIELDS)
         after = _place(wanted["after"], owner) if wanted["after"] else None
-        jobs, last = self.jobs.page(owner, JobState(wanted["state"]), limit=PAGE, after=after)
+        state = JobState(wanted["state"])
+        jobs, last = self.jobs.page(owner, state, batch=wanted["batch"], limit=PAGE, after=after)
         return {"jobs": [job_json(job) for job in jobs], "after": last and _text(last)}
 
     def replay(self, owner: str, job_id: str) -> dict[str, Any]:
@@ -83,14 +85,14 @@ class Jobs:
             raise NotFound
         self.results.delete(job)
 
-    def crawl(self, owner: str, crawl_id: str) -> dict[str, Any]:
-        """How far a crawl is: one figure (0.0–1.0 of the pages found so far), and the pages by state; raises NotFound."""
-        states = self.jobs.crawl_counts(owner, crawl_id) if is_job_id(crawl_id) else {}
-        pages = sum(states.values())
-        if not pages:
+    def batch(self, owner: str, name: str) -> dict[str, Any]:
+        """How far a batch is: one figure (0.0–1.0 of the jobs there are so far), and the jobs by state; raises NotFound."""
+        states = self.jobs.batch_counts(owner, name) if is_job_id(name) else {}
+        number = sum(states.values())
+        if not number:
             raise NotFound
-        over = sum(number for state, number in states.items() if JobState(state).is_over)
-        return {"id": crawl_id, "progress": round(over / pages, 4), "pages": pages, "states": states}
+        over = sum(count for state, count in states.items() if JobState(state).is_over)
+        return {"id": name, "progress": round(over / number, 4), "jobs": number, "states": states}
 
     def list_domains(self) -> dict[str, Any]:
         """The domains that the operator allows, with their rules."""
@@ -112,7 +114,7 @@ class Jobs:
         if self.jobs.create(job):
             return True
         there = self.jobs.get(job.key)
-        if there is not None and there.request.text() != job.request.text():
+        if there is not None and there.request.digest() != job.request.digest():
             raise IdempotencyConflict(f"job {job.id} is another request")
         return there is None or there.state is JobState.QUEUED
 
@@ -137,7 +139,7 @@ def _place(text: str, owner: str) -> dict[str, Any]:
     """The place that `_text` wrote; raises Invalid where it is none, or lies among another owner's jobs."""
     try:
         place = json.loads(base64.urlsafe_b64decode(text))
-        theirs = str(place["owner_state"]["S"]).rpartition("#")[0] == owner
+        theirs = str(place["job_id"]["S"]).rpartition("/")[0] == owner
     except (ValueError, TypeError, KeyError) as error:
         raise Invalid([{"field": "after", "message": "is no place of a list"}]) from error
     if not theirs:

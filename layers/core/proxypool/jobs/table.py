@@ -35,16 +35,16 @@ class ByState(GlobalSecondaryIndex["JobItem"]):
     updated_ms = NumberAttribute(range_key=True)
 
 
-class ByCrawl(GlobalSecondaryIndex["JobItem"]):
-    """The jobs of one crawl by state; only jobs of a crawl are in it."""
+class ByBatch(GlobalSecondaryIndex["JobItem"]):
+    """The jobs of one batch by state; only jobs of a batch are in it."""
 
     class Meta:
         """Its name and what it holds."""
 
-        index_name = "by_crawl"
+        index_name = "by_batch"
         projection = KeysOnlyProjection()
 
-    crawl_key = UnicodeAttribute(hash_key=True)
+    batch_key = UnicodeAttribute(hash_key=True)
     state = UnicodeAttribute(range_key=True)
 
 
@@ -58,7 +58,7 @@ class JobItem(Model):
     request = UnicodeAttribute()
     state = UnicodeAttribute()
     owner_state = UnicodeAttribute()
-    crawl_key = UnicodeAttribute(null=True)
+    batch_key = UnicodeAttribute(null=True)
     runs = NumberAttribute(default=0)
     replays = NumberAttribute(default=0)
     token = UnicodeAttribute(null=True)
@@ -74,7 +74,7 @@ class JobItem(Model):
     expires_at = NumberAttribute(attr_name="ttl")
 
     by_state = ByState()
-    by_crawl = ByCrawl()
+    by_batch = ByBatch()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +99,12 @@ class JobTable:
     def create(self, job: Job) -> bool:
         """Writes a new job; False where its id is taken (the same job, unless its request differs)."""
         now = clock.epoch_ms(clock.now())
-        crawl = job.request.crawl
         item = self._model(
             job.key,
             request=job.request.text(),
             state=JobState.QUEUED.value,
             owner_state=_owner_state(job.owner, JobState.QUEUED),
-            crawl_key=crawl and f"{job.owner}#{crawl.id}",
+            batch_key=_batch_key(job.owner, job.request.batch) if job.request.batch else None,
             created_ms=now,
             updated_ms=now,
             expires_at=self._expiry(now),
@@ -190,21 +189,27 @@ class JobTable:
         return job
 
     def page(
-        self, owner: str, state: JobState, *, limit: int, after: dict[str, Any] | None = None
+        self, owner: str, state: JobState, *, batch: str = "", limit: int, after: dict[str, Any] | None = None
     ) -> tuple[list[Job], dict[str, Any] | None]:
-        """A page of an owner's jobs in one state, the newest first, and the key to go on from (None at the end)."""
-        found = self._model.by_state.query(
-            _owner_state(owner, state), scan_index_forward=False, limit=limit, last_evaluated_key=after
-        )
+        """A page of an owner's jobs in one state, the last changed first (those of a batch in no order), and the key to go on
+        from (None at the end).
+        """
+        if batch:
+            is_so = JobItem.state == state.value
+            found = self._model.by_batch.query(_batch_key(owner, batch), is_so, limit=limit, last_evaluated_key=after)
+        else:
+            found = self._model.by_state.query(
+                _owner_state(owner, state), scan_index_forward=False, limit=limit, last_evaluated_key=after
+            )
         keys = [item.key for item in found]
         items = {item.key: item for item in self._model.batch_get(keys)} if keys else {}
         alive = [items[key] for key in keys if key in items and items[key].expires_at > clock.epoch(clock.now())]
         return [_job(item) for item in alive], found.last_evaluated_key
 
-    def crawl_counts(self, owner: str, crawl_id: str) -> dict[str, int]:
-        """How many jobs of a crawl are in each state."""
-        key = f"{owner}#{crawl_id}"
-        return {state.value: self._model.by_crawl.count(key, JobItem.state == state.value) for state in JobState}
+    def batch_counts(self, owner: str, batch: str) -> dict[str, int]:
+        """How many jobs of a batch are in each state."""
+        key = _batch_key(owner, batch)
+        return {state.value: self._model.by_batch.count(key, JobItem.state == state.value) for state in JobState}
 
     def _to(self, owner: str, state: JobState, now: datetime) -> list[Any]:
         return [
@@ -242,6 +247,10 @@ class JobTable:
 
 def _owner_state(owner: str, state: JobState) -> str:
     return f"{owner}#{state.value}"
+
+
+def _batch_key(owner: str, batch: str) -> str:
+    return f"{owner}#{batch}"
 
 
 def _job(item: JobItem) -> Job:

@@ -69,7 +69,7 @@ def put(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
         raise Invalid(errors)
     version = body.pop("version", 0)
     kept: dict[str, Any] = {
-        name: body.get(name) or empty for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))
+        name: body.get(name, empty) for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))
     }
     saved = sessions.put(owner, _id(event), body=kept, version=version)
     return web.respond(
@@ -104,8 +104,8 @@ def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     if type(version) is not int or version < 0:
         yield {"field": "version", "message": "must be an integer from 0"}
     for name in ("tokens", "headers"):
-        yield from _wrong_pairs(name, body.get(name) or {})
-    cookies = body.get("cookies") or []
+        yield from _wrong_pairs(name, body.get(name, {}))
+    cookies = body.get("cookies", [])
     if not isinstance(cookies, list) or len(cookies) > MAX_COOKIES:
         yield {"field": "cookies", "message": f"must be a list of at most {MAX_COOKIES}"}
         return

@@ -1,0 +1,77 @@
+"""`proxypool sessions …`: a login that a browser made, handed to the workers, and back."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from proxypool_client.api import Api, find_url
+from proxypool_client.cli import USAGE, Json, Url, answers, fail
+from proxypool_client.cookies import Jar, from_json, from_netscape, to_json, to_netscape
+from proxypool_client.errors import LeaseLost
+from proxypool_client.sessions import Session, session_of
+
+app = typer.Typer(help="Logins that any worker can go on with.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The session's id.")]
+
+
+@app.command("import")
+def import_cookies(
+    name: Name,
+    file: Annotated[Path, typer.Argument(help="cookies.txt (Netscape) or JSON as browsers export it.")],
+    as_json: Json = False,
+    url: Url = "",
+) -> None:
+    """Put a browser's cookies into a session."""
+    try:
+        cookies = read_cookies(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fail(USAGE, f"{file} holds no cookies ({type(error).__name__})", as_json)
+    with answers(as_json):
+        api = Api(find_url(url))
+        session = _session(api, name) or Session(id=name)
+        session.jar = Jar.of([*session.jar.cookies.values(), *cookies])
+        saved = api.request("PUT", f"/sessions/{quote(name)}", session.body())
+        typer.echo(json.dumps(saved) if as_json else f"{len(cookies)} cookies in session {name}")
+
+
+@app.command()
+def export(
+    name: Name,
+    netscape: Annotated[bool, typer.Option("--netscape", help="As cookies.txt; else JSON.")] = False,
+    url: Url = "",
+) -> None:
+    """Print a session's cookies."""
+    with answers(as_json=False):
+        found = session_of(Api(find_url(url)).request("GET", f"/sessions/{quote(name)}"))
+        cookies = found.jar.live(now=time.time())
+        typer.echo(to_netscape(cookies) if netscape else json.dumps(to_json(cookies), indent=1))
+
+
+@app.command()
+def end(name: Name, as_json: Json = False, url: Url = "") -> None:
+    """Remove a session."""
+    with answers(as_json):
+        Api(find_url(url)).request("DELETE", f"/sessions/{quote(name)}")
+        typer.echo(json.dumps({"ended": name}) if as_json else "ended")
+
+
+def read_cookies(text: str) -> list[Any]:
+    """The cookies of a text in either form; raises ValueError where there is none."""
+    begins = text.lstrip()[:1]
+    found = from_json(json.loads(text)) if begins == "[" else from_netscape(text)
+    if not found:
+        raise ValueError("no cookie")
+    return found
+
+
+def _session(api: Api, name: str) -> Session | None:
+    try:
+        return session_of(api.request("GET", f"/sessions/{quote(name)}"))
+    except LeaseLost:
+        return None

@@ -1,0 +1,96 @@
+"""The gates of domains on the emulated AWS: rates and widths hold across workers (I20)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import pairwise
+from uuid import uuid4
+
+import pytest
+from proxypool.jobs import gate as gate_module
+from proxypool.jobs.domains import Domain, Domains
+from proxypool.jobs.gate import Gate, NotNow
+from proxypool.state import State
+
+from tests.support import servers
+
+
+@pytest.fixture(scope="module")
+def table(aws_endpoint: str) -> str:
+    return servers.create_tables(f"ga{uuid4().hex[:8]}-")["StateTable"]
+
+
+def a_domain(**rules: float | bool) -> Domain:
+    return Domain(name=f"{uuid4().hex[:8]}.example", **rules)  # type: ignore[arg-type]
+
+
+def test_a_rate_holds_across_workers(table: str) -> None:
+    """I20: twenty requests of four workers stand in line, one interval apart; no turn is given twice."""
+    domain = a_domain(requests_per_second=20.0, concurrency=0)
+    gates = [Gate(table) for _ in range(4)]
+
+    async def all_turns() -> list[int]:
+        return sorted(await asyncio.gather(*(asyncio.to_thread(gates[n % 4]._turn, domain) for n in range(20))))
+
+    turns = asyncio.run(all_turns())
+
+    assert all(after - before >= 50 for before, after in pairwise(turns))
+
+
+def test_a_width_holds_across_workers(table: str) -> None:
+    """I20: never more than two at once, however many ask."""
+    domain = a_domain(requests_per_second=1_000.0, concurrency=2)
+    inside, most = 0, 0
+
+    async def visit() -> None:
+        nonlocal inside, most
+        place = await Gate(table).enter(domain)
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0.02)
+        inside -= 1
+        await Gate(table).leave(domain, place)
+
+    async def all_visits() -> None:
+        await asyncio.gather(*(visit() for _ in range(6)))
+
+    asyncio.run(all_visits())
+
+    assert most == 2
+
+
+def test_a_place_of_a_worker_that_died_comes_back(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = a_domain(requests_per_second=1_000.0, concurrency=1)
+    monkeypatch.setattr(gate_module, "PLACE_SECONDS", 0.05)
+    assert asyncio.run(Gate(table).enter(domain)) == "place_0"
+    time.sleep(0.06)
+
+    assert asyncio.run(Gate(table).enter(domain)) == "place_0"
+
+
+def test_a_turn_too_far_away_is_not_taken(table: str) -> None:
+    """The caller learns when; nobody's later turn moves."""
+    domain = a_domain(requests_per_second=0.01, concurrency=0)
+    asyncio.run(Gate(table).enter(domain))
+    taken = Gate(table)._next_ms(domain)
+
+    with pytest.raises(NotNow) as later:
+        asyncio.run(Gate(table).enter(domain))
+
+    assert 90 < later.value.seconds <= 100
+    assert Gate(table)._next_ms(domain) == taken
+
+
+def test_the_operator_allows_and_forbids_domains(table: str) -> None:
+    domains = Domains(State(table))
+    assert domains.of("www.shop.example") is None
+
+    domains.put("shop.example", {"requests_per_second": 5, "robots": False, "reason": "we have a contract"})
+
+    found = domains.of("www.shop.example")
+    assert found is not None
+    assert (found.requests_per_second, found.robots, found.concurrency) == (5.0, False, 2)
+    assert domains.remove("shop.example")
+    assert not domains.remove("shop.example")
+    assert domains.of("www.shop.example") is None

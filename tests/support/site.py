@@ -1,0 +1,127 @@
+"""A site and the proxies before it, on loopback, in a thread: what the site saw (exit, path, headers) is kept for the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+Reply = tuple[int, dict[str, str], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request as the site saw it. Header names in lower case."""
+
+    exit_ip: str
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class Site:
+    """A site that answers as `answer` says, and keeps what it saw."""
+
+    answer: Callable[[Seen], Reply]
+    port: int = 0
+    seen: list[Seen] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, one answer."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+            method, path, _ = first.split(" ")
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            seen = Seen(writer.get_extra_info("peername")[0], method, path, headers)
+            self.seen.append(seen)
+            status, said, body = self.answer(seen)
+            extra = "".join(f"{name}: {value}\r\n" for pair in said.items() for name, value in _each(*pair))
+            writer.write(
+                f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{extra}\r\n".encode()
+                + body
+            )
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@dataclass(slots=True)
+class ForwardProxy:
+    """A plain forward proxy that leaves by its own loopback address. `dead` ones drop every connection."""
+
+    ip: str
+    port: int = 0
+    dead: bool = False
+    served: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request on, its answer back."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if self.dead:
+                return
+            self.served += 1
+            _, target, _ = head.split(b"\r\n")[0].split(b" ")
+            url = urlsplit(target.decode())
+            there, back = await asyncio.open_connection(url.hostname, url.port, local_addr=(self.ip, 0))
+            path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+            back.write(head.replace(target, path.encode(), 1))
+            while data := await there.read(65536):
+                writer.write(data)
+            back.close()
+            await writer.drain()
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            writer.close()
+
+
+@contextmanager
+def serving(*sites: Site | ForwardProxy) -> Iterator[None]:
+    """Serves all of them, each on a free port, until the block is left."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start() -> list[asyncio.Server]:
+        servers = []
+        for site in sites:
+            host = site.ip if isinstance(site, ForwardProxy) else "127.0.0.1"
+            server = await asyncio.start_server(site.serve, host, site.port)
+            site.port = server.sockets[0].getsockname()[1]
+            servers.append(server)
+        return servers
+
+    async def stop(servers: list[asyncio.Server]) -> None:
+        for server in servers:
+            server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    servers = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    try:
+        yield
+    finally:
+        asyncio.run_coroutine_threadsafe(stop(servers), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+
+
+def _each(name: str, value: str) -> list[tuple[str, str]]:
+    """A header of several lines stands as one text with newlines in between."""
+    return [(name, line) for line in value.split("\n")]

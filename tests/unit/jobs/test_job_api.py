@@ -1,0 +1,137 @@
+"""What POST /jobs takes, and what it says to what it does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from proxypool.errors import Invalid
+from proxypool.jobs.api import read_jobs
+from proxypool.jobs.domains import Domain, Domains
+from proxypool.jobs.job import Job, JobRequest
+from proxypool.settings import Settings
+from proxypool.state import State
+
+
+class Known(Domains):
+    """Domains that stand in no table."""
+
+    def _known(self) -> dict[str, Domain]:
+        return {
+            "shop.example": Domain(name="shop.example"),
+            "old.example": Domain(name="old.example", allow_http=True),
+        }
+
+
+DOMAINS = Known(State("unused"))
+
+
+def read(body: dict[str, Any], owner: str = "ann") -> list[Job]:
+    return read_jobs(body, owner, settings=Settings(), domains=DOMAINS)
+
+
+def wrong(body: dict[str, Any]) -> set[str]:
+    """The fields that are named."""
+    with pytest.raises(Invalid) as raised:
+        read(body)
+    return {error["field"] for error in raised.value.extra["errors"]}
+
+
+def test_the_same_request_is_the_same_job_in_any_spelling() -> None:
+    """I12: the id is a digest of the canonical request."""
+    first = read({"url": "https://shop.example/a", "lease": {"country": "de", "https": True}})[0]
+    second = read({"lease": {"https": True, "country": "de"}, "method": "GET", "url": "https://shop.example/a"})[0]
+    other = read({"url": "https://shop.example/b", "lease": {"country": "de", "https": True}})[0]
+
+    assert first == second
+    assert first.id != other.id
+    assert read({"url": "https://shop.example/a", "job_id": "mine-1"})[0].id == "mine-1"
+
+
+def test_two_owners_jobs_of_one_id_are_two_jobs() -> None:
+    ann, bob = (read({"url": "https://shop.example/", "job_id": "x"}, owner)[0] for owner in ("ann", "bob"))
+
+    assert ann.key != bob.key
+
+
+def test_a_request_is_read_back_as_it_was_written() -> None:
+    """Input 82: members of a newer version are ignored."""
+    body = {
+        "url": "https://shop.example/",
+        "batch": "b",
+        "crawl": {"depth": 2, "include": ["/p/"]},
+        "must_contain": ["x"],
+    }
+    request = read(body)[0].request
+
+    assert JobRequest.parse(request.text()) == request
+    assert JobRequest.parse(request.text()[:-1] + ',"later":1}') == request
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://other.example/", "not on the allow-list"),
+        ("http://shop.example/", "plain http"),
+        ("https://169.254.169.254/latest/meta-data/", "cloud metadata"),
+        ("https://127.0.0.1/", "loopback"),
+        ("https://10.1.2.3/", "private"),
+        ("https://localhost/", "a single label"),
+        ("https://db.internal/", "a name of a network"),
+        ("https://printer.local/", "a name of a network"),
+        ("https://2130706433/", "a number is no name"),
+        ("https://user:pw@shop.example/", "credentials in the URL"),
+        ("https://h\\@shop.example/", "a backslash"),
+        ("ftp://shop.example/", "another scheme"),
+        ("file:///etc/passwd", "a file"),
+        ("https://shop.example:25/", "mail"),
+    ],
+)
+def test_a_target_where_the_pool_does_not_go_is_refused_by_its_spelling(url: str, why: str) -> None:
+    """Inputs 47 and 3, I17."""
+    assert wrong({"url": url}) == {"url"}, why
+
+
+def test_secrets_do_not_go_over_plain_http_unsaid() -> None:
+    """Input 49."""
+    body = {"url": "http://old.example/", "headers": {"Authorization": "Bearer {token:a}"}}
+
+    assert wrong(body) == {"headers"}
+    assert read(body | {"allow_plaintext_secrets": True})
+    assert read({"url": "http://old.example/", "headers": {"Accept": "text/html"}})
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({}, {"url"}),
+        ({"url": "https://shop.example/", "method": "TRACE"}, {"method"}),
+        ({"url": "https://shop.example/", "max_attempts": 99}, {"max_attempts"}),
+        ({"url": "https://shop.example/", "max_attempts": True}, {"max_attempts"}),
+        ({"url": "https://shop.example/", "colour": 1}, {"colour"}),
+        ({"url": "https://shop.example/", "transform": {"name": "xslt"}}, {"transform.name"}),
+        ({"url": "https://shop.example/", "transform": {"name": "json", "query": "["}}, {"transform.query"}),
+        (
+            {"url": "https://shop.example/", "lease": {"country": "Germany", "count": 5}},
+            {"lease.country", "lease.count"},
+        ),
+        ({"url": "https://shop.example/", "headers": {"Host": "x"}}, {"headers.Host"}),
+        ({"url": "https://shop.example/", "headers": {"Proxy-Authorization": "x"}}, {"headers.Proxy-Authorization"}),
+        ({"url": "https://shop.example/", "headers": {"X-A": "a\r\nX-B: b"}}, {"headers.X-A"}),
+        ({"url": "https://shop.example/", "crawl": {"depth": 99}, "batch": "b"}, {"crawl.depth"}),
+        ({"url": "https://shop.example/", "crawl": {}}, {"batch"}),
+        ({"url": "https://shop.example/", "session_id": "a b"}, {"session_id"}),
+        ({"url": "https://shop.example/", "owner": "bob"}, {"owner"}),
+        ({"jobs": []}, {"jobs"}),
+        ({"jobs": [{"url": "https://shop.example/"}, {"url": "x"}, 3]}, {"jobs[1].url", "jobs[2]"}),
+    ],
+)
+def test_a_wrong_field_is_named(body: dict[str, Any], fields: set[str]) -> None:
+    """Inputs 55 and 61, and what a job adds to them."""
+    assert wrong(body) == fields
+
+
+def test_a_domain_allows_its_subdomains() -> None:
+    assert DOMAINS.of("www.shop.example") == Domain(name="shop.example")
+    assert DOMAINS.of("notshop.example") is None
+    assert DOMAINS.of("example") is None
