@@ -30,9 +30,6 @@ _NOT_FOR_JOBS: Final = ("count", "at_least", "distinct_exit", "target", "session
 _TEXT: Final = r"[\s\S]{1,1000}"
 
 CRAWL_FIELDS: Final = {
-    "id": Field(
-        kind=str, required=True, pattern=JOB_ID, description="Names the crawl; its pages are jobs of their own"
-    ),
     "depth": Field(kind=int, default=1, minimum=0, maximum=20, description="Links away from this page, at most"),
     "max_pages": Field(
         kind=int, default=100, minimum=1, maximum=100_000, description="Pages in all, this one included"
