@@ -18,7 +18,8 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.index import Index
-from proxypool.leases.pool import Lease, Outcome, Pool, Request
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Anonymity, Status
 
 from tests.support import servers
@@ -35,22 +36,24 @@ def test_sixteen_threads_never_hold_one_proxy_twice(valkey_url: str) -> None:
     pool = a_pool(valkey_url, *(a_record(number) for number in range(8)))
     held: set[str] = set()
 
-    def work(_: int) -> int:
-        try:
-            lease = take(pool)
-        except PoolEmpty:
-            return 0
-        assert lease.proxy_id not in held
-        held.add(lease.proxy_id)
-        time.sleep(0.001)
-        held.remove(lease.proxy_id)
-        pool.release("ann", lease.id)
-        return 1
+    def work(_: int) -> None:
+        for _try in range(200):
+            try:
+                lease = take(pool)
+            except PoolEmpty:
+                time.sleep(0.02)
+                continue
+            assert lease.proxy_id not in held
+            held.add(lease.proxy_id)
+            time.sleep(0.001)
+            held.remove(lease.proxy_id)
+            pool.release("ann", lease.id)
+            return
+        raise AssertionError("never granted")
 
     with ThreadPoolExecutor(16) as threads:
-        granted = sum(threads.map(work, range(320)))
+        list(threads.map(work, range(320)))
 
-    assert granted > 100
     assert pool.look("ann") == []
 
 

@@ -25,6 +25,8 @@ def pool_of(settings: Settings, cache: Cache) -> Pool:
         ttl_seconds=settings.max_lease_seconds,
         owner_quota=settings.owner_quota,
         journal_max=settings.journal_max,
+        breaker_failures=settings.breaker_failures,
+        breaker_seconds=settings.breaker_seconds,
     )
     return Pool(cache, limits)
 

@@ -7,6 +7,7 @@ become Unavailable here, once.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,12 @@ from proxypool.leases.keys import Keys
 
 TIMEOUT_SECONDS = 1.0  # connect and answer; the lease API fails within 3 s
 RETRY_AFTER_SECONDS = 5
+RETRY_WITHIN_SECONDS = 1.2  # a second try must end before the third second, too
 TOKEN_SECONDS = 900  # how long ElastiCache takes an IAM token for a new connection
+
+
+class Lost(Unavailable):
+    """No answer came: whether the command took effect is unknown."""
 
 
 class Client(Protocol):
@@ -59,6 +65,19 @@ class Cache:
             except NoScriptError:
                 return self._send("EVAL", text, 1, self.keys.tag, *args)
 
+    def run_again(self, script: str, flag: int, *args: str | int) -> Any:
+        """Like `run`, and once more where the answer was lost: then with "1" as argument number `flag` (from 0).
+
+        The script must take a call with that flag, and a first one that comes behind it, for one.
+        """
+        started = time.monotonic()
+        try:
+            return self.run(script, *args)
+        except Lost:
+            if time.monotonic() - started > RETRY_WITHIN_SECONDS:
+                raise
+            return self.run(script, *args[:flag], "1", *args[flag + 1 :])
+
     def command(self, *args: str | int) -> Any:
         """Runs one command; its first argument behind the name is a key of the pool."""
         with self._translated():
@@ -85,7 +104,7 @@ class Cache:
             raise Unavailable(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
         except (RedisError, RedisClusterException, OSError) as error:
             self.close()  # what the client knows of the cluster may be wrong: the next call asks anew
-            raise Unavailable(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
+            raise Lost(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -114,7 +133,8 @@ def connect(url: str, credentials: CredentialProvider | None = None) -> Client:
 def source(script: str) -> tuple[str, str]:
     """A script's whole text, and its hash as EVALSHA knows it. `#!lua` makes a key of another slot an error everywhere."""
     folder = files(__package__) / "lua"
-    text = "#!lua\n" + (folder / "head.lua").read_text() + (folder / f"{script}.lua").read_text()
+    shebang, _, body = (folder / f"{script}.lua").read_text().partition("\n")
+    text = f"{shebang}\n{(folder / 'head.lua').read_text()}{body}"
     return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
