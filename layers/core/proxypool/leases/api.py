@@ -21,7 +21,7 @@ _OTHER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")  # as web.owner takes
 _PROXY_ID: Final = "[0-9a-f]{20}"
 _NAME: Final = "[a-z0-9-]{1,32}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-TARGET: Final = rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})+"
+TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
 SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
 MAX_TAGS: Final = 10

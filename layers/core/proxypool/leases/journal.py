@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from proxypool.leases.outcome import PROXY_FAULTS, Outcome
 from proxypool.proxies.record import LeaseFacts
@@ -21,6 +22,9 @@ class Kind(StrEnum):
     RELEASE = "r"
     EXPIRY = "x"
     EXCUSE = "u"  # a proxy's failure was the target's: it is taken back
+
+
+_KINDS = frozenset(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +67,17 @@ class LedgerRow:
     ended_ms: int = 0
 
 
-def read(found: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Entry]:
-    """The entries of a stretch of the journal; a grant of several leases is several entries."""
+def read(found: Iterable[Sequence[Any]]) -> Iterator[Entry]:
+    """The entries of a stretch of the journal, as XRANGE tells it: an id and a flat list of kinds and texts each.
+
+    A grant of several leases is several entries; one of a kind that this version does not know is passed over.
+    """
     for stream_id, fields in found:
-        for name, text in fields.items():
-            yield from (
-                _grants(jid(stream_id), text) if name == Kind.GRANT else [_entry(jid(stream_id), Kind(name), text)]
-            )
+        for name, text in zip(fields[::2], fields[1::2], strict=True):
+            if name == Kind.GRANT:
+                yield from _grants(jid(stream_id), text)
+            elif name in _KINDS:
+                yield _entry(jid(stream_id), Kind(name), text)
 
 
 def jid(stream_id: str) -> str:
