@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import checks, startup
+from tests.bench import checks, leases, startup
 from tests.bench.row import Row, table
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "lease_import": startup.lease_import,
+    "leases": leases.measure,
     "checks": checks.measure,
     "up": startup.up,
     "suite": startup.suite,

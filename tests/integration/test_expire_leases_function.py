@@ -70,4 +70,4 @@ def test_a_run_is_tried_again_once_and_then_fails(context: Context, monkeypatch:
     kept = state.get(result_name(context.aws_request_id))
     assert next(tries, None) is None
     assert kept["status"] == "failed"
-    assert "Unavailable" in kept["error"]
+    assert "NoAnswer" in kept["error"]

@@ -15,7 +15,8 @@ from proxypool.leases import expire
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
 from proxypool.leases.journal import LedgerRow
-from proxypool.leases.pool import Outcome, Pool, Request
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings

@@ -18,7 +18,8 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.index import Index
-from proxypool.leases.pool import Lease, Outcome, Pool, Request
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Anonymity, Status
 
 from tests.support import servers
@@ -35,22 +36,24 @@ def test_sixteen_threads_never_hold_one_proxy_twice(valkey_url: str) -> None:
     pool = a_pool(valkey_url, *(a_record(number) for number in range(8)))
     held: set[str] = set()
 
-    def work(_: int) -> int:
-        try:
-            lease = take(pool)
-        except PoolEmpty:
-            return 0
-        assert lease.proxy_id not in held
-        held.add(lease.proxy_id)
-        time.sleep(0.001)
-        held.remove(lease.proxy_id)
-        pool.release("ann", lease.id)
-        return 1
+    def work(_: int) -> None:
+        for _try in range(200):
+            try:
+                lease = take(pool)
+            except PoolEmpty:
+                time.sleep(0.02)
+                continue
+            assert lease.proxy_id not in held
+            held.add(lease.proxy_id)
+            time.sleep(0.001)
+            held.remove(lease.proxy_id)
+            pool.release("ann", lease.id)
+            return
+        raise AssertionError("never granted")
 
     with ThreadPoolExecutor(16) as threads:
-        granted = sum(threads.map(work, range(320)))
+        list(threads.map(work, range(320)))
 
-    assert granted > 100
     assert pool.look("ann") == []
 
 
@@ -184,7 +187,7 @@ def test_a_proxy_that_died_in_a_lease_is_not_leased_again(valkey_url: str) -> No
     pool.release("ann", lease.id)
     with pytest.raises(PoolEmpty):
         take(pool)
-    assert pool.cache.command("HGETALL", f"{pool.cache.keys.tag}:p:{lease.proxy_id}") == {"v": "2"}
+    assert pool.cache.command("HGETALL", f"{pool.cache.keys.tag}:p:{lease.proxy_id}") == ["v", "2"]
 
 
 def test_replayed_and_disordered_records_end_in_the_same_index(valkey_url: str) -> None:
@@ -279,7 +282,7 @@ def test_a_pool_that_is_lost_paused_or_full_grants_nothing(valkey_url: str) -> N
 def test_a_server_that_forgot_the_scripts_gets_them_again(valkey_url: str) -> None:
     """Input 77: NOSCRIPT is answered by sending the script, once."""
     pool = a_pool(valkey_url, a_record(1))
-    pool.cache._connected().execute_command("SCRIPT FLUSH", target_nodes="all")
+    pool.cache.command("SCRIPT", "FLUSH")
 
     assert take(pool)
 

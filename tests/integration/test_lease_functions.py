@@ -131,7 +131,7 @@ def test_an_unreachable_or_silent_redis_is_503_within_three_seconds(valkey_url: 
         silent.listen()
         for port in (free_port(), silent.getsockname()[1]):
             pool = a_pool(valkey_url)
-            pool = replace(pool, cache=replace(pool.cache, url=f"redis://127.0.0.1:{port}", _client=None))
+            pool = replace(pool, cache=replace(pool.cache, url=f"redis://127.0.0.1:{port}", _free=[]))
             started = time.monotonic()
 
             response = api.answer(an_event("POST /leases"), pool, SETTINGS)
@@ -189,7 +189,7 @@ def test_index_pool_puts_committed_changes_into_the_index(valkey_url: str, monke
 def test_index_pool_asks_for_the_batch_again_while_redis_is_away(valkey_url: str) -> None:
     """I21, input 73: the lowest sequence number, compared as a number."""
     pool = a_pool(valkey_url)
-    away = replace(pool.cache, url=f"redis://127.0.0.1:{free_port()}", _client=None)
+    away = replace(pool.cache, url=f"redis://127.0.0.1:{free_port()}", _free=[])
 
     assert project([stream_record(1, 10), stream_record(2, 9)], Index(away, 3600)) == "9"
     assert project([], Index(away, 3600)) == ""

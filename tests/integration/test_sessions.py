@@ -10,9 +10,8 @@ from uuid import uuid4
 
 import pytest
 from proxypool.errors import NotFound, VersionConflict
-from proxypool.leases import api
+from proxypool.leases import session_api
 from proxypool.leases.cache import Cache
-from proxypool.leases.pool import Pool
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
@@ -37,15 +36,15 @@ def sessions(cache: Cache) -> Sessions:
 @pytest.fixture
 def ask(valkey_url: str) -> Iterator[Callable[..., tuple[int, Any]]]:
     """One call of the sessions' API."""
-    pool: Pool = a_pool(valkey_url)
+    sessions = Sessions(a_pool(valkey_url).cache, 3_600, 86_400)
 
     def call(method: str, name: str, body: object = None, owner: str = "ann") -> tuple[int, Any]:
         event = an_event(f"{method} /sessions/{{id}}", body, lease_id=name, x_proxypool_owner=owner)
-        response = api.answer(event, pool, SETTINGS)
+        response = session_api.answer(event, sessions, SETTINGS)
         return response["statusCode"], json.loads(response.get("body", "null"))
 
     yield call
-    pool.cache.close()
+    sessions.cache.close()
 
 
 def name() -> str:

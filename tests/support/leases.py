@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import Any
 
 from proxypool.leases.build import cache_of, pool_of
@@ -43,8 +42,7 @@ def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any
 
 def keys_of(cache: Cache) -> list[str]:
     """Every key of the cache's pool."""
-    found = cache._connected().execute_command("KEYS", f"{cache.keys.tag}:*", target_nodes="all")
-    return list(found if isinstance(found, list) else chain.from_iterable(found.values()))
+    return list(cache.command("KEYS", f"{cache.keys.tag}:*"))
 
 
 def an_event(route: str, body: object = None, *, lease_id: str = "", **headers: str) -> dict[str, Any]:

@@ -77,6 +77,9 @@ class Settings:
     max_lease_count: int = 50
     owner_quota: int = 100
     journal_max: int = 200_000
+    breaker_failures: int = 5  # in a row, of a proxy or of a target
+    breaker_seconds: int = 60
+    worker_role_id: str = ""  # IAM id of the one role that may act for others (X-On-Behalf-Of)
     cache_loss: str = "strict"  # or `availability`: what happens after the cache was lost (DESIGN: epoch)
     expire_retry_seconds: int = 10
 

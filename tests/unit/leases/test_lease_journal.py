@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.leases import journal
-from proxypool.leases.pool import Outcome
+from proxypool.leases.outcome import Outcome
 from proxypool.proxies.record import LeaseFacts
 
 BASE = "0" * 32
 STORY = [
-    ("5-0", {"g": f"{BASE}|ann|5|65|p1,p2"}),
-    ("6-0", {"k": f"{BASE}.1|ann|p1|5|99|"}),
-    ("10-0", {"o": f"{BASE}.1|ann|p1|5|99|ok"}),
-    ("10-1", {"r": f"{BASE}.1|ann|p1|5|99|ok"}),
-    ("70-0", {"x": f"{BASE}.2|ann|p2|5|65|"}),
+    ("5-0", ["g", f"{BASE}|ann|a.example|5|65|p1,p2"]),
+    ("6-0", ["k", f"{BASE}.1|ann|p1|a.example|5|99|"]),
+    ("10-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|ok"]),
+    ("10-1", ["r", f"{BASE}.1|ann|p1|a.example|5|99|ok"]),
+    ("70-0", ["x", f"{BASE}.2|ann|p2|a.example|5|65|"]),
 ]
 
 
@@ -70,7 +70,7 @@ def test_overlapping_stretches_count_each_entry_once(first_end: int, second_star
 )
 def test_only_the_proxys_own_faults_count_against_it(outcome: Outcome, ok: int, bad: int) -> None:
     """An outcome that the target caused is no evidence of the proxy."""
-    entries = list(journal.read([("1-0", {"o": f"{BASE}.1|ann|p1|5|99|{outcome}"})]))
+    entries = list(journal.read([("1-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|{outcome}"])]))
 
     facts = journal.evidence(LeaseFacts(), entries)
 

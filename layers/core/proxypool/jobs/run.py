@@ -169,7 +169,7 @@ class Runner:
     async def _give_back(self, lease: Lease, finding: Finding | None, headers: dict[str, str]) -> None:
         told: dict[str, Any] = {}
         if finding is not None and finding.retry_after_seconds is not None:
-            told["retry_after_seconds"] = finding.retry_after_seconds
+            told["retry_after"] = str(finding.retry_after_seconds)
         with suppress(PoolError):  # then it ends at its time
             await self.pool.release(lease, finding.outcome.value if finding else "", headers=headers, **told)
 

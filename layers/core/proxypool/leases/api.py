@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from proxypool import web
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound
-from proxypool.leases import session_api
-from proxypool.leases.pool import Lease, Outcome, Pool, Request
-from proxypool.leases.sessions import Sessions
+from proxypool import clock, web
+from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotFound
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Lease, Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
+_OTHER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")  # as web.owner takes them
 _PROXY_ID: Final = "[0-9a-f]{20}"
+_NAME: Final = "[a-z0-9-]{1,32}"
+_LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
+SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
+MAX_TAGS: Final = 10
+MAX_RELEASED: Final = 100
+ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
 
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
@@ -29,10 +37,23 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
         ),
         "https": web.Field(kind=bool, default=False, description="Only proxies that carry HTTPS"),
         "country": web.Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
+        "region": web.Field(kind=str, pattern="[a-z0-9-]{1,8}", description="Of the exit: its country's subdivision"),
         "anonymity": web.Field(kind=str, choices=tuple(Anonymity), description="The least that will do"),
         "kind": web.Field(kind=str, choices=tuple(Kind), description="Of the exit's network, as its source says"),
         "min_score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
         "max_latency_ms": web.Field(kind=int, minimum=1, maximum=99_998),
+        "ipv4_only": web.Field(kind=bool, default=False, description="Only exits with an IPv4 address"),
+        "tags": web.Field(kind=list, default=(), pattern=_NAME, max_items=MAX_TAGS, description="All of them"),
+        "source": web.Field(kind=str, pattern=_NAME, description="The id of a source that lists it"),
+        "target": web.Field(
+            kind=str,
+            pattern=TARGET,
+            description="The host you will ask, lower case: exits that cool for it are left out",
+        ),
+        "session_id": web.Field(
+            kind=str, pattern=SESSION_ID, description="Stays with one proxy as long as that can be leased"
+        ),
+        "strategy": web.Field(kind=str, default=Strategy.WEIGHTED.value, choices=tuple(Strategy)),
         "distinct_exit": web.Field(kind=bool, default=False, description="No two of these leases share an exit IP"),
         "exclude": web.Field(kind=list, default=(), pattern=_PROXY_ID, max_items=MAX_EXCLUDED),
         "count": web.Field(kind=int, default=1, minimum=1, maximum=settings.max_lease_count),
@@ -46,29 +67,47 @@ def renew_fields(settings: Settings) -> dict[str, web.Field]:
     return {"ttl_seconds": _ttl(settings)}
 
 
-RELEASE_FIELDS: Final = {"outcome": web.Field(kind=str, choices=tuple(Outcome), description="What you found")}
-REPORT_FIELDS: Final = {"outcome": web.Field(kind=str, choices=tuple(Outcome), required=True)}
+_OUTCOME: Final = web.Field(kind=str, choices=tuple(Outcome), description="What you found")
+_RETRY_AFTER: Final = web.Field(
+    kind=str,
+    pattern=r"[0-9]{1,9}|[A-Z][a-z]{2}, [0-9A-Za-z :]{10,30}",
+    description="The target's Retry-After, as it sent it",
+)
+RELEASE_FIELDS: Final = {"outcome": _OUTCOME, "retry_after": _RETRY_AFTER}
+REPORT_FIELDS: Final = {"outcome": replace(_OUTCOME, required=True), "retry_after": _RETRY_AFTER}
+RELEASE_MANY_FIELDS: Final = {
+    "leases": web.Field(kind=list, required=True, pattern=_LEASE_ID.pattern, max_items=MAX_RELEASED),
+    "outcome": _OUTCOME,
+}
 
 
 def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
     """The response to an HTTP event; every ApiError leaves as problem details."""
     try:
-        kept = session_api.ROUTES.get(str(event.get("routeKey")))
-        if kept is not None:
-            sessions = Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
-            return kept(event, web.owner(event, local=settings.allow_loopback), sessions)
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
             raise MethodNotAllowed() if str(event.get("rawPath", "")).startswith("/leases") else NotFound()
-        return route(event, web.owner(event, local=settings.allow_loopback), pool, settings)
+        return route(event, acting_owner(event, settings), pool, settings)
     except ApiError as error:
         return web.problem(error)
+
+
+def acting_owner(event: web.Event, settings: Settings) -> str:
+    """Who asks, or for whom: the worker's role, and no other, may name the owner it acts for. Raises Forbidden."""
+    owner, other = web.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
+    if other is None:
+        return owner
+    if not settings.worker_role_id or owner != settings.worker_role_id or not _OTHER.fullmatch(other):
+        raise Forbidden()
+    return other
 
 
 def _acquire(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
     values = web.read_fields(web.body_object(event, optional=True), lease_fields(settings))
     if values["at_least"] > values["count"]:
         raise Invalid([{"field": "at_least", "message": "must not be above count"}])
+    if values["session_id"] and values["count"] > 1:
+        raise Invalid([{"field": "count", "message": "must be 1 with session_id"}])
     key = web.header(event, KEY_HEADER) or ""
     if key and not _KEY.fullmatch(key):
         raise Invalid([{"field": "Idempotency-Key", "message": "must be 1 to 128 printable ASCII characters"}])
@@ -96,15 +135,36 @@ def _renew(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.
 
 def _release(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
     lease_id = _lease_id(event)
-    outcome = web.read_fields(web.body_object(event, optional=True), RELEASE_FIELDS)["outcome"]
-    pool.release(owner, lease_id, Outcome(outcome) if outcome else None)
+    values = web.read_fields(web.body_object(event, optional=True), RELEASE_FIELDS)
+    outcome = Outcome(values["outcome"]) if values["outcome"] else None
+    pool.release(owner, lease_id, outcome, retry_after=_retry_after(values["retry_after"]))
     return web.respond(204)
+
+
+def _release_many(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
+    values = web.read_fields(web.body_object(event), RELEASE_MANY_FIELDS)
+    outcome = Outcome(values["outcome"]) if values["outcome"] else None
+    unknown = pool.release_many(owner, values["leases"], outcome)
+    return web.respond(200, {"released": len(values["leases"]) - len(unknown), "unknown": unknown})
 
 
 def _report(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
     lease_id = _lease_id(event)
-    pool.report(owner, lease_id, Outcome(web.read_fields(web.body_object(event), REPORT_FIELDS)["outcome"]))
+    values = web.read_fields(web.body_object(event), REPORT_FIELDS)
+    pool.report(owner, lease_id, Outcome(values["outcome"]), retry_after=_retry_after(values["retry_after"]))
     return web.respond(204)
+
+
+def _retry_after(text: str | None) -> int | None:
+    """Seconds from a Retry-After, which is a number or a date; raises Invalid where it is neither."""
+    if text is None or text.isdigit():
+        return None if text is None else int(text)
+    from email.utils import parsedate_to_datetime  # rarely needed: kept out of the cold start
+
+    try:
+        return max(0, clock.epoch(parsedate_to_datetime(text)) - clock.epoch(clock.now()))
+    except (ValueError, OverflowError) as error:
+        raise Invalid([{"field": "retry_after", "message": "must be seconds or an HTTP date"}]) from error
 
 
 Route = Callable[[web.Event, str, Pool, Settings], web.Response]
@@ -114,6 +174,7 @@ ROUTES: Final[dict[str, Route]] = {
     "GET /leases/{id}": _look,
     "DELETE /leases/{id}": _release,
     "POST /leases/{id}/release": _release,
+    "POST /leases/release": _release_many,
     "POST /leases/{id}/renew": _renew,
     "POST /leases/{id}/report": _report,
 }
@@ -140,10 +201,17 @@ def _request(values: dict[str, Any]) -> Request:
         protocol=Protocol(values["protocol"]) if values["protocol"] else None,
         https=values["https"],
         country=values["country"],
+        region=values["region"] or "",
         anonymity=Anonymity(values["anonymity"] or Anonymity.TRANSPARENT),
         min_score=values["min_score"],
         max_latency_ms=values["max_latency_ms"] or 0,
         kind=Kind(values["kind"]) if values["kind"] else None,
+        ipv4_only=values["ipv4_only"],
+        tags=tuple(sorted(values["tags"])),
+        source=values["source"] or "",
+        target=values["target"] or "",
+        session_id=values["session_id"] or "",
+        strategy=Strategy(values["strategy"]),
         distinct_exit=values["distinct_exit"],
         exclude=tuple(sorted(values["exclude"])),
     )

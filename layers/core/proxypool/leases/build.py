@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import Keys
 from proxypool.leases.pool import Limits, Pool
+from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
 if TYPE_CHECKING:
@@ -25,8 +26,15 @@ def pool_of(settings: Settings, cache: Cache) -> Pool:
         ttl_seconds=settings.max_lease_seconds,
         owner_quota=settings.owner_quota,
         journal_max=settings.journal_max,
+        breaker_failures=settings.breaker_failures,
+        breaker_seconds=settings.breaker_seconds,
     )
     return Pool(cache, limits)
+
+
+def sessions_of(settings: Settings) -> Sessions:
+    """The sessions, on connections of their own: they lie in other slots than the pool."""
+    return Sessions(cache_of(settings), settings.session_idle_seconds, settings.session_life_seconds)
 
 
 def bridge_of(settings: Settings) -> Bridge:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from proxypool import clock
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import MEMBER_LATENCY_MAX, ready_set
-from proxypool.leases.pool import MILLION
+from proxypool.leases.pool import BILLION
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
@@ -18,7 +18,11 @@ from proxypool.proxies.score import score
 CADENCES = 3  # a check is fresh for three of the proxy's own cadences, at least for max_age
 PROXIES_PER_CALL = 100
 ANY_COUNTRY = "*"
-REMOVED = ("", "", "", "", "")
+STUB_MS = (
+    48 * 3_600_000
+)  # a removed proxy's version is kept for twice the stream's age, so that no late record revives it
+TIE_BREAK = 1_000  # the last three digits of a score are the id's: equal ones differ, so that round_robin passes each
+REMOVED = ("", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Index:
         newer = 0
         for start in range(0, len(rows), PROXIES_PER_CALL):
             page = rows[start : start + PROXIES_PER_CALL]
-            newer += int(self.cache.run("upsert", *(value for row in page for value in row)))
+            newer += int(self.cache.run("upsert", STUB_MS, *(value for row in page for value in row)))
         return newer
 
 
@@ -56,7 +60,10 @@ def is_ready(record: ProxyRecord) -> bool:
 
 
 def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
-    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), facts; REMOVED if not ready."""
+    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), slots, facts.
+
+    REMOVED if not ready.
+    """
     if not is_ready(record) or record.last_checked_at is None:
         return REMOVED
     check, proxy = record.check, record.proxy
@@ -74,9 +81,10 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
     }
     return (
         _member(record),
-        round(value * MILLION),
+        round(value * BILLION / TIE_BREAK) * TIE_BREAK + int(record.id[:8], 16) % TIE_BREAK,
         " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
         clock.epoch_ms(record.last_checked_at + age),
+        record.slots,
         json.dumps(facts, separators=(",", ":")),
     )
 
@@ -84,4 +92,10 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
 def _member(record: ProxyRecord) -> str:
     check = record.check
     latency = MEMBER_LATENCY_MAX if check.latency_ms is None else min(round(check.latency_ms), MEMBER_LATENCY_MAX)
-    return f"{int(check.https)}{record.kind.value[0]}{latency:05d}{record.id}{check.exit_ip or ''}"
+    exit_ip = "" if record.slots > 1 else check.exit_ip or record.id  # a gateway's exits change from lease to lease
+    head = f"{int(check.https)}{record.kind.value[0]}{latency:05d}{record.id}{exit_ip}"
+    return "|".join((head, check.region or "", _listed(record.tags), _listed(record.sources)))
+
+
+def _listed(names: frozenset[str]) -> str:
+    return f",{','.join(sorted(names))}," if names else ""

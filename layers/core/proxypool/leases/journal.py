@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
-from proxypool.leases.pool import PROXY_FAULTS, Outcome
+from proxypool.leases.outcome import PROXY_FAULTS, Outcome
 from proxypool.proxies.record import LeaseFacts
 
 MEMORY = 0.98  # what an older outcome weighs after one more: about fifty are remembered
@@ -20,6 +21,10 @@ class Kind(StrEnum):
     OUTCOME = "o"
     RELEASE = "r"
     EXPIRY = "x"
+    EXCUSE = "u"  # a proxy's failure was the target's: it is taken back
+
+
+_KINDS = frozenset(Kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,7 @@ class Entry:
     lease_id: str
     owner: str
     proxy_id: str
+    target: str
     granted_ms: int
     expires_ms: int
     outcome: str = ""
@@ -53,6 +59,7 @@ class LedgerRow:
     lease_id: str
     owner: str
     proxy_id: str
+    target: str = ""
     granted_ms: int
     expires_ms: int
     outcome: str = ""
@@ -60,13 +67,17 @@ class LedgerRow:
     ended_ms: int = 0
 
 
-def read(found: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Entry]:
-    """The entries of a stretch of the journal; a grant of several leases is several entries."""
+def read(found: Iterable[Sequence[Any]]) -> Iterator[Entry]:
+    """The entries of a stretch of the journal, as XRANGE tells it: an id and a flat list of kinds and texts each.
+
+    A grant of several leases is several entries; one of a kind that this version does not know is passed over.
+    """
     for stream_id, fields in found:
-        for name, text in fields.items():
-            yield from (
-                _grants(jid(stream_id), text) if name == Kind.GRANT else [_entry(jid(stream_id), Kind(name), text)]
-            )
+        for name, text in zip(fields[::2], fields[1::2], strict=True):
+            if name == Kind.GRANT:
+                yield from _grants(jid(stream_id), text)
+            elif name in _KINDS:
+                yield _entry(jid(stream_id), Kind(name), text)
 
 
 def jid(stream_id: str) -> str:
@@ -79,8 +90,10 @@ def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
     """What the entries, in order, make of each lease."""
     rows: dict[str, LedgerRow] = {}
     for entry in entries:
+        if entry.kind is Kind.EXCUSE:
+            continue
         row = rows.get(entry.lease_id) or LedgerRow(
-            lease_id=entry.lease_id, owner=entry.owner, proxy_id=entry.proxy_id,
+            lease_id=entry.lease_id, owner=entry.owner, proxy_id=entry.proxy_id, target=entry.target,
             granted_ms=entry.granted_ms, expires_ms=entry.expires_ms,
         )  # fmt: skip
         row = replace(row, expires_ms=max(row.expires_ms, entry.expires_ms), outcome=entry.outcome or row.outcome)
@@ -92,28 +105,31 @@ def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
 
 def evidence(facts: LeaseFacts, entries: Sequence[Entry]) -> LeaseFacts:
     """A proxy's facts with those of its entries, in order, that they do not hold yet; older outcomes fade."""
+    known = facts.jid
     for entry in entries:
-        if entry.jid <= facts.jid:
+        if entry.jid <= known:
             continue
         facts = replace(facts, jid=entry.jid, granted=facts.granted + (entry.kind is Kind.GRANT))
-        if entry.kind is Kind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
+        if entry.kind is Kind.EXCUSE:
+            facts = replace(facts, bad=max(0.0, facts.bad - 1))
+        elif entry.kind is Kind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
             good = entry.outcome == Outcome.OK
             facts = replace(facts, ok=facts.ok * MEMORY + good, bad=facts.bad * MEMORY + (not good))
     return facts
 
 
 def _grants(at: str, text: str) -> Iterator[Entry]:
-    base, owner, granted, expires, proxies = text.split("|")
+    base, owner, target, granted, expires, proxies = text.split("|")
     for number, proxy_id in enumerate(proxies.split(","), start=1):
         yield Entry(
-            jid=at, kind=Kind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id,
+            jid=at, kind=Kind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id, target=target,
             granted_ms=int(granted), expires_ms=int(expires),
         )  # fmt: skip
 
 
 def _entry(at: str, kind: Kind, text: str) -> Entry:
-    lease_id, owner, proxy_id, granted, expires, outcome = text.split("|")
+    lease_id, owner, proxy_id, target, granted, expires, outcome = text.split("|")
     return Entry(
-        jid=at, kind=kind, lease_id=lease_id, owner=owner, proxy_id=proxy_id,
+        jid=at, kind=kind, lease_id=lease_id, owner=owner, proxy_id=proxy_id, target=target,
         granted_ms=int(granted), expires_ms=int(expires), outcome=outcome,
     )  # fmt: skip

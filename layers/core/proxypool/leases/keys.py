@@ -1,25 +1,38 @@
 """Every Redis key of a pool: its name, type, meaning and lifetime. All lie in one slot, under the pool's hash tag.
 
 No lease data has a key TTL: a serverless cache evicts keys that have one, and an evicted lease is granted twice. What ends
-stands in a sorted set by its end, and scripts take it out. Only the lock of the expiry run has a TTL: losing it is harmless,
-since a run that overlaps another changes nothing.
+stands in a sorted set by its end, and scripts take it out. Only two keys have a TTL, since losing them is harmless: the lock
+of the expiry run (a run that overlaps another changes nothing) and the memory of a refusal.
 
-    pool             HASH    epoch (absent: the cache is new or lost) · filled (rebuilt) · paused ("1") · owner_quota: by expire_leases
-    r:<pr>:<cc>:<an> ZSET    ready members by score in millionths; pr a protocol, cc a country or "*", an 0–2 (anonymity's rank)
-    p:<proxy id>     HASH    facts: v version, m ready member, s score, z its ready sets, e fresh until (ms), j what a lease shows;
-                             state: h holders, n grants. v outlives a removal, so that no late record revives the proxy
+    pool             HASH    epoch (absent: the cache is new or lost) · filled (rebuilt) · paused ("1") · owner_quota · exit_cap ·
+                             breaker_failures · breaker_ms · rate:<target> and rate:* ("gap_ms burst"): by expire_leases
+    r:<pr>:<cc>:<an> ZSET    ready members by score in billionths; pr a protocol, cc a country or "*", an 0–2 (anonymity's rank)
+    p:<proxy id>     HASH    facts: v version, m ready member, s score, z its ready sets, e fresh until (ms), c slots, j what a
+                             lease shows; state: h holders, n grants, f failures in a row, b breaker ("o" open, "h" half-open).
+                             v outlives a removal by two days, so that no late record revives the proxy
     fresh            ZSET    proxy id by the instant (ms) at which its last check is too old
-    leases           HASH    lease id → owner|proxy id|granted ms|fence|outcome; as long as the lease lives
-    due              ZSET    what ends, by its end (ms): "l" + lease id, "i" + request key
+    leases           HASH    lease id → owner|proxy id|exit|target|granted ms|fence|session|outcome; as long as the lease lives
+    due              ZSET    what ends, by its end (ms): "l" + lease id, "i" + request key, "s" + pin, "b" + proxy id (its open
+                             breaker), "q" + target (likewise), "p" + target (its old numbers), "v" + removed proxy id
     held:<owner>     SET     the owner's live leases
-    asked            HASH    request key → base id|leases|fingerprint: a repeated Idempotency-Key finds its leases; goes by `due`
+    exits            HASH    exit IP → holders
+    asked            HASH    request key or repeated base id → base id|leases|fingerprint: a repeat finds its leases; by `due`
+    pace:<target>    ZSET    exit IP → ms before which it is not used for the target: rate cap (GCRA) and cool-down are one number
+    fails:<target>   HASH    proxy or lease id → ms of its failure, with "b" where a proxy is suspected; a minute's worth
+    targets          HASH    target → breaker: "o" open, "h" half-open, "h" + the lease id of its probe; absent: closed
+    pins             HASH    owner|session → proxy id|pinned since (ms); goes by `due`
+    joint            HASH    owner|session|proxy id → the session's live leases there, which are one holder
+    rr               HASH    ready set → the score at which round_robin stands
     refused          HASH    reason → refusals since the last expiry run
-    log              STREAM  the journal, drained by expire_leases: one field, its kind, with values joined by "|":
-                             g base|owner|granted|expires|proxy ids · k,o,r,x lease|owner|proxy|granted|expires|outcome
-                             (grant, renewal, outcome, release, expiry). Its ids never go back: a grant's id is the fence
+    memo:<hash>      STRING  a refusal of these filters: valid until|ms to wait|reasons; TTL 200 ms
+    log              STREAM  the journal, drained by expire_leases: fields are kinds, with values joined by "|":
+                             g base|owner|target|granted|expires|proxy ids · k,o,r,x,u lease|owner|proxy|target|granted|expires|
+                             outcome (grant, renewal, outcome, release, expiry, a failure taken back). Its ids never go back: a
+                             grant's id is the fence
     lock             STRING  the expiry run that drains; TTL
 
-A ready member is `https(0/1) kind(1 letter) latency_ms(5 digits) proxy id(20) exit IP`: what a filter reads costs no call.
+A ready member is `https(0/1) kind(1 letter) latency_ms(5 digits) proxy id(20) exit IP|region|,tags,|,sources,`: what a filter
+reads costs no call. A gateway has no exit IP there: it changes with each lease.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ class LedgerItem(Model):
     lease_id = UnicodeAttribute(hash_key=True)
     owner = UnicodeAttribute()
     proxy_id = UnicodeAttribute()
+    target = UnicodeAttribute(null=True)
     granted_ms = NumberAttribute()
     expires_at = NumberAttribute()
     outcome = UnicodeAttribute(null=True)
@@ -90,8 +91,7 @@ class Ledger:
             "granted_ms": row.granted_ms, "expires_at": row.expires_ms // 1000,
             "ttl": row.granted_ms // 1000 + self.ttl_days * DAY_SECONDS,
         }  # fmt: skip
-        if row.outcome:
-            values["outcome"] = row.outcome
+        values |= {name: text for name, text in (("target", row.target), ("outcome", row.outcome)) if text}
         values |= (
             {"ended": row.ended, "ended_ms": row.ended_ms} if row.ended else {"open_shard": open_shard(row.lease_id)}
         )

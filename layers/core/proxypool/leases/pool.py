@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NoReturn
 
 from proxypool import clock
 from proxypool.errors import (
+    MAX_RETRY_AFTER_SECONDS,
     IdempotencyConflict,
     NotFound,
     Paused,
@@ -25,51 +27,57 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.cache import Cache
+from proxypool.leases.outcome import MEANINGS, Meaning, Outcome, ProxyDid, TargetDid, cool_seconds
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 
-MILLION = 1_000_000  # scores are whole millionths in Redis
+BILLION = 1_000_000_000  # scores are whole billionths in Redis
 RETRY_AFTER_SECONDS = 5
 JITTER_SECONDS = 5  # refused callers come back spread over this
+RETRIED = 10  # which argument of acquire.lua says that the call may have been made before
+PIN_SECONDS = 3_600  # a session's pin slides by this
+PIN_TOTAL_SECONDS = 86_400
+SESSION_PLACE = "%7Bsession%7D"  # `{session}` in a gateway's credentials, as its URL has it
 
 
-class Outcome(StrEnum):
-    """What a holder found. The proxy's own faults count against it; a target's answer says nothing of the proxy."""
+class Strategy(StrEnum):
+    """Which of the proxies that fit is taken."""
 
-    OK = "ok"
-    BLOCKED = "blocked"
-    CAPTCHA = "captcha"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    PROXY_ERROR = "proxy_error"
-    CREDENTIALS = "credentials"
-    TARGET_ERROR = "target_error"
-    SERVER_ERROR = "server_error"
-
-
-PROXY_FAULTS = frozenset({Outcome.TIMEOUT, Outcome.PROXY_ERROR, Outcome.CREDENTIALS})
+    WEIGHTED = "weighted"  # at random, better ones more often
+    BEST = "best"
+    LEAST_USED = "least_used"  # nearly: the least used of two windows
+    ROUND_ROBIN = "round_robin"
+    RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What proxies are wanted; None and () ask for nothing special. `count` is granted as far as there are proxies."""
+    """What proxies are wanted; None, "" and () ask for nothing special. `count` is granted as far as there are proxies."""
 
     ttl_seconds: int
     count: int = 1
     at_least: int = 1
+    strategy: Strategy = Strategy.WEIGHTED
     protocol: Protocol | None = None
     https: bool = False
     country: str | None = None
+    region: str = ""
     anonymity: Anonymity = Anonymity.TRANSPARENT
     min_score: float = 0.0
     max_latency_ms: int = 0  # 0: any
     kind: Kind | None = None
+    ipv4_only: bool = False  # of the exit
+    tags: tuple[str, ...] = ()  # all of them
+    source: str = ""
     distinct_exit: bool = False
+    target: str = ""  # host name
+    session_id: str = ""
     exclude: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
         """The same for equal requests: a repeated Idempotency-Key must bring it again."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:32]
+        values = [getattr(self, name) for name in self.__slots__]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +90,12 @@ class Lease:
     granted_at: datetime
     expires_at: datetime
     facts: dict[str, Any]  # proxy_url, protocol, exit_ip, country, anonymity, score
+    session_id: str = ""
+    moved: bool = False  # the session has left the proxy that it had
 
     def json(self) -> dict[str, Any]:
         """As the API shows it; `ttl_seconds` from the grant to the end."""
+        session = {"session_id": self.session_id, "moved": self.moved} if self.session_id else {}
         return {
             "id": self.id,
             "proxy_id": self.proxy_id,
@@ -92,17 +103,20 @@ class Lease:
             "fence": self.fence,
             "expires_at": clock.iso(self.expires_at),
             "ttl_seconds": round((self.expires_at - self.granted_at).total_seconds()),
+            **session,
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The numbers that bound leases: seconds, leases, journal entries."""
+    """The numbers that bound leases: seconds, leases, journal entries, failures."""
 
     total_seconds: int
     ttl_seconds: int  # the longest of one grant
     owner_quota: int
     journal_max: int
+    breaker_failures: int
+    breaker_seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,41 +132,69 @@ class Pool:
         Raises PoolEmpty (with counts of why), IdempotencyConflict, QuotaExceeded, NotFound (the repeated request's leases
         are over), Rebuilding or Paused. After Unavailable it is unknown whether leases were granted: repeat with the key.
         """
-        limits, base = self.limits, secrets.token_hex(16)
+        limits, filters = self.limits, _filters(request)
         keep_ms = (limits.total_seconds + 2 * limits.ttl_seconds) * 1000
         asked = hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest() if key else ""
-        status, *found = self.cache.run(
-            "acquire",
-            base, owner, request.count, request.at_least, request.ttl_seconds * 1000, limits.owner_quota,
-            limits.journal_max, asked, request.fingerprint, keep_ms, *_filters(request),
+        status, *found = self.cache.run_again(
+            "acquire", RETRIED,
+            secrets.token_hex(16), owner, request.count, request.at_least, request.ttl_seconds * 1000, limits.owner_quota,
+            limits.journal_max, asked, request.fingerprint if key else "", keep_ms, "", _memo(request, filters),
+            request.session_id, PIN_SECONDS * 1000, PIN_TOTAL_SECONDS * 1000, request.strategy, *filters,
         )  # fmt: skip
-        if status not in ("ok", "again"):
+        if status not in ("ok", "moved", "again"):
             _REFUSALS[status](found)
-        return [_lease(row) for row in found], status == "again"
+        return [_lease(row, owner, moved=status == "moved") for row in found], status == "again"
 
     def renew(self, owner: str, lease_id: str, ttl_seconds: int) -> Lease:
         """The lease, which now ends `ttl_seconds` from now: never earlier than before, never past its total (raises NotFound)."""
         row = self.cache.run("renew", lease_id, owner, ttl_seconds * 1000, self.limits.total_seconds * 1000)
         if row is None:
             raise NotFound()
-        return _lease(row)
+        return _lease(row, owner)
 
-    def release(self, owner: str, lease_id: str, outcome: Outcome | None = None) -> None:
-        """Gives the proxy back; raises NotFound for unknown, foreign, expired and released leases alike."""
-        self._tell(owner, lease_id, outcome, ends=True)
+    def release(
+        self, owner: str, lease_id: str, outcome: Outcome | None = None, *, retry_after: int | None = None
+    ) -> None:
+        """Gives the proxy back; raises NotFound for unknown, foreign, expired and released leases alike.
 
-    def report(self, owner: str, lease_id: str, outcome: Outcome) -> None:
+        `retry_after` (seconds) is how long the target wants to be left alone by this exit.
+        """
+        if not all(self._tell(owner, [lease_id], outcome, retry_after, ends=True)):
+            raise NotFound()
+
+    def release_many(self, owner: str, lease_ids: Sequence[str], outcome: Outcome | None = None) -> list[str]:
+        """Gives back all that are the owner's, in one step; returns those that are not (unknown, foreign, over)."""
+        told = self._tell(owner, lease_ids, outcome, None, ends=True)
+        return [lease_id for lease_id, known in zip(lease_ids, told, strict=True) if not known]
+
+    def report(self, owner: str, lease_id: str, outcome: Outcome, *, retry_after: int | None = None) -> None:
         """Tells an outcome and keeps the lease; raises NotFound as `release` does."""
-        self._tell(owner, lease_id, outcome, ends=False)
+        if not all(self._tell(owner, [lease_id], outcome, retry_after, ends=False)):
+            raise NotFound()
 
     def look(self, owner: str, lease_id: str = "") -> list[Lease]:
         """The owner's live leases, soonest end first; with an id that one, or none."""
-        found = (_lease(row) for row in self.cache.run("look", owner, lease_id))
+        found = (_lease(row, owner) for row in self.cache.run("look", owner, lease_id))
         return sorted(found, key=lambda lease: (lease.expires_at, lease.id))
 
-    def _tell(self, owner: str, lease_id: str, outcome: Outcome | None, *, ends: bool) -> None:
-        if not self.cache.run("tell", lease_id, owner, outcome or "", "1" if ends else ""):
-            raise NotFound()
+    def _tell(
+        self, owner: str, lease_ids: Sequence[str], outcome: Outcome | None, retry_after: int | None, *, ends: bool
+    ) -> list[int]:
+        means = MEANINGS[outcome] if outcome else _NOTHING
+        cool_ms = cool_seconds(outcome, retry_after) * 1000 if outcome else 0
+        told: list[int] = self.cache.run(
+            "tell", owner, outcome or "", "1" if ends else "", cool_ms, means.proxy, means.target,
+            self.limits.breaker_failures, self.limits.breaker_seconds * 1000, *lease_ids,
+        )  # fmt: skip
+        return told
+
+
+_NOTHING = Meaning(0, ProxyDid.UNKNOWN, TargetDid.UNKNOWN)
+
+
+def session_name(owner: str, session_id: str) -> str:
+    """What stands for an owner's session in a gateway's credentials: the same for all its leases, for nobody else's."""
+    return hashlib.sha256(f"{owner}\0{session_id}".encode()).hexdigest()[:16]
 
 
 def _filters(request: Request) -> Sequence[str | int]:
@@ -162,33 +204,55 @@ def _filters(request: Request) -> Sequence[str | int]:
         request.anonymity.rank,
         "1" if request.https else "",
         request.kind.value[0] if request.kind else "",
-        round(request.min_score * MILLION),
+        round(request.min_score * BILLION),
         request.max_latency_ms,
+        request.region,
+        "1" if request.ipv4_only else "",
+        request.source,
         "1" if request.distinct_exit else "",
+        request.target,
+        len(request.tags),
+        *request.tags,
         *request.exclude,
     )
 
 
-def _lease(row: Sequence[Any]) -> Lease:
-    lease_id, proxy_id, fence, expires, granted, facts = row
+def _memo(request: Request, filters: Sequence[str | int]) -> str:
+    """Equal for requests of which one refusal answers the other; "" for a session's, which has its own proxy."""
+    if request.session_id:
+        return ""
+    text = "|".join(map(str, (request.at_least, *filters)))
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
+    lease_id, proxy_id, fence, expires, granted, text, session_id = row
+    facts = json.loads(text)
+    if SESSION_PLACE in facts["proxy_url"]:
+        name = session_name(owner, session_id) if session_id else lease_id.replace(".", "")
+        facts["proxy_url"] = facts["proxy_url"].replace(SESSION_PLACE, name)
     return Lease(
         id=lease_id,
         proxy_id=proxy_id,
         fence=fence,
         granted_at=clock.from_epoch(int(granted) / 1000),
         expires_at=clock.from_epoch(int(expires) / 1000),
-        facts=json.loads(facts),
+        facts=facts,
+        session_id=session_id,
+        moved=moved,
     )
 
 
 def _later(seconds: float) -> int:
-    return round(seconds) + 1 + secrets.randbelow(JITTER_SECONDS)
+    """Whole seconds until a caller may come again: never too early, spread, at most 30 (where the errors cap it)."""
+    spread = secrets.randbelow(JITTER_SECONDS)
+    return min(math.ceil(seconds), MAX_RETRY_AFTER_SECONDS - JITTER_SECONDS) + 1 + spread
 
 
 def _empty(found: Sequence[Any]) -> NoReturn:
-    candidates, filtered, stale, leased, wait_ms = found
-    counts = {"candidates": candidates, "filtered": filtered, "stale": stale, "leased": leased}
-    raise PoolEmpty(reasons=counts, retry_after_seconds=_later(max(0, wait_ms) / 1000))
+    wait_ms, reasons = found
+    counts = dict(zip(reasons[::2], reasons[1::2], strict=True))
+    raise PoolEmpty(reasons=counts, retry_after_seconds=_later(wait_ms / 1000))
 
 
 def _quota(found: Sequence[Any]) -> NoReturn:

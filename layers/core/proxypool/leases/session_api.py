@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from proxypool import web
-from proxypool.errors import Invalid
+from proxypool.errors import ApiError, Invalid, MethodNotAllowed
+from proxypool.leases.api import acting_owner
 from proxypool.leases.sessions import Sessions
+from proxypool.settings import Settings
 
 MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and what JSON adds
 MAX_COOKIES: Final = 3_000
@@ -54,6 +56,17 @@ SESSION_SCHEMA: Final = {
 """The body of PUT /sessions/{id}."""
 
 Route = Callable[[web.Event, str, Sessions], web.Response]
+
+
+def answer(event: web.Event, sessions: Sessions, settings: Settings) -> web.Response:
+    """The response to an HTTP event; every ApiError leaves as problem details."""
+    try:
+        route = ROUTES.get(str(event.get("routeKey")))
+        if route is None:
+            raise MethodNotAllowed
+        return route(event, acting_owner(event, settings), sessions)
+    except ApiError as error:
+        return web.problem(error)
 
 
 def get(event: web.Event, owner: str, sessions: Sessions) -> web.Response:

@@ -26,6 +26,7 @@ class CheckFacts:
     jitter_ms: float | None = None  # smoothed deviation from it
     exit_ip: str | None = None
     country: str | None = None  # ISO 3166 alpha-2, lower case
+    region: str | None = None  # the exit's subdivision in its country, lower case, as the judge tells it
     anonymity: Anonymity | None = None
     https: bool = False  # carried HTTPS with a verified certificate
     tampered: bool = False  # altered what it carried: stays in the record, is never leased
@@ -61,6 +62,7 @@ class ProxyRecord:
     next_check_at: datetime | None = None
     check: CheckFacts = field(default_factory=CheckFacts)
     lease: LeaseFacts = field(default_factory=LeaseFacts)
+    slots: int = 1  # holders at once; a gateway has many
     claim: int = 0
     version: int
 

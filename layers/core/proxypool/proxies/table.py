@@ -41,6 +41,7 @@ _CHECK_NAMES = {
     "jitter_ms": "j",
     "exit_ip": "x",
     "country": "c",
+    "region": "e",
     "anonymity": "a",
     "https": "h",
     "tampered": "t",
@@ -88,6 +89,7 @@ class ProxyItem(Model):
     last_checked_at = NumberAttribute(attr_name="lc", null=True)
     next_check_at = NumberAttribute(null=True)
     due_shard = UnicodeAttribute(null=True)
+    slots = NumberAttribute(attr_name="sl", null=True)
     claim = NumberAttribute(default=0)
     version = NumberAttribute()
     check = DynamicMapAttribute(attr_name="ck", null=True)
@@ -285,7 +287,7 @@ def to_item(record: ProxyRecord) -> ProxyItem:
         first_seen_at=clock.epoch(record.first_seen_at), last_seen_at=clock.epoch(record.last_seen_at),
         last_checked_at=_seconds(record.last_checked_at), next_check_at=_seconds(record.next_check_at),
         due_shard=due_shard(record.status, record.id) if record.next_check_at else None,
-        claim=record.claim, version=record.version,
+        slots=record.slots if record.slots > 1 else None, claim=record.claim, version=record.version,
         check=_pack(record.check, CheckFacts(), _CHECK_NAMES) or None,
         lease=_pack(record.lease, LeaseFacts(), _LEASE_NAMES) or None,
         jid=record.lease.jid or None,
@@ -306,6 +308,7 @@ def from_item(item: ProxyItem) -> ProxyRecord:
         next_check_at=_instant(item.next_check_at),
         check=_unpack_check(item.check.as_dict() if item.check is not None else {}),
         lease=_unpack_lease(item.lease.as_dict() if item.lease is not None else {}, item.jid or ""),
+        slots=int(item.slots or 1),
         claim=int(item.claim),
         version=int(item.version),
     )

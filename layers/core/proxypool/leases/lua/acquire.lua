@@ -1,32 +1,45 @@
--- acquire: grants 1..n leases, or none.  O(log n + k): a few draws by rank, then at most BUDGET candidates.
+#!lua
+-- acquire: grants 1..n leases, or none.  O(log n + k): a few draws by rank, then at most BUDGET candidates and OVERDUE ends.
 -- ARGV 1 base id (lease ids are base.1 … base.n)  2 owner  3 n  4 least n that will do  5 ttl ms  6 quota, where the pool has none
 --   7 journal's greatest length  8 request key, or ''  9 fingerprint of the request  10 ms that the request key is kept
---   11 protocols 'http,socks5'  12 country or '*'  13 least rank of anonymity  14 https '1' or ''  15 kind's letter or ''
---   16 least score (millionths)  17 latency ms at most, 0: any  18 distinct exits '1' or ''  19… excluded proxies
--- Result {'ok' or 'again', {id, proxy, fence, expires, granted, facts}…} · {'rebuilding'} · {'paused'} · {'journal'} · {'conflict'}
---   · {'ended'} (the repeated request's leases are over) · {'quota', held} · {'empty', candidates, filtered, stale, leased, ms to wait}
-local BUDGET, CHUNK, DRAWS = 2000, 200, 4
-local base, owner, n, least, quota = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[6])
-local pool = call('HMGET', POOL, 'epoch', 'paused', 'owner_quota')
+--   11 '1': this base may have been sent before  12 hash of target and filters, or ''  13 session or ''  14 ms that a pin
+--   slides  15 ms that it lives at most  16 strategy  17 protocols 'http,socks5'  18 country or '*'  19 least rank of anonymity
+--   20 https '1' or ''  21 kind's letter or ''  22 least score (billionths)  23 latency ms at most, 0: any  24 region or ''
+--   25 IPv4 exits '1' or ''  26 source or ''  27 distinct exits '1' or ''  28 target or ''  29 how many tags follow
+--   30… tags, then excluded proxies
+-- Result {'ok', 'moved' (the session left its proxy) or 'again', {id, proxy, fence, expires, granted, facts, session}…}
+--   · {'rebuilding'} · {'paused'} · {'journal'} · {'conflict'} · {'ended'} (the repeated request's leases are over)
+--   · {'quota', held} · {'empty', ms to wait, {reason, n…}}
+local base, owner, least, quota, session = ARGV[1], ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[6]), ARGV[13]
 
 local function refuse(reason, ...)
   call('HINCRBY', REFUSED, reason, 1)
   return {reason, ...}
 end
+local function empty(wait, ...)
+  return refuse('empty', math.max(0, wait), {...})
+end
 if not pool[1] then return {'rebuilding'} end
-if ARGV[8] ~= '' then  -- a repeat finds the leases of the first call, never a second grant (I2)
-  local asked = call('HGET', ASKED, ARGV[8])
+
+-- A repeat finds the leases of the first call, never a second grant (I2): by its key, or by its base id where the answer
+-- was lost. A base that came twice is kept as a key, so that the first call does nothing when it comes late.
+local function repeated(first, count)
+  local out = {'again'}
+  for i = 1, count do
+    local id = first .. '.' .. i
+    local lease = find(id, owner)
+    if lease then out[#out + 1] = shown(id, lease) end
+  end
+  return out[2] and out or {'ended'}
+end
+for _, asked in ipairs(call('HMGET', ASKED, base, ARGV[8])) do
   if asked then
     local first, count, print = asked:match('^(.-)|(.-)|(.*)$')
     if print ~= ARGV[9] then return refuse('conflict') end
-    local out = {'again'}
-    for i = 1, tonumber(count) do
-      local lease = find(first .. '.' .. i, owner)
-      if lease then out[#out + 1] = shown(first .. '.' .. i, lease) end
-    end
-    return out[2] and out or {'ended'}
+    return repeated(first, tonumber(count))
   end
 end
+if ARGV[11] == '1' and call('HEXISTS', LEASES, base .. '.1') == 1 then return repeated(base, n) end
 if pool[2] == '1' then return refuse('paused') end
 if call('XLEN', LOG) >= tonumber(ARGV[7]) then return refuse('journal') end
 purge(2 * n + 2)
@@ -35,93 +48,102 @@ local mine = call('SCARD', HELD .. owner)
 if mine + least > quota then return refuse('quota', mine) end
 n = math.min(n, quota - mine)
 
-local https, kind, score, latency, distinct = ARGV[14], ARGV[15], tonumber(ARGV[16]), tonumber(ARGV[17]), ARGV[18] ~= ''
-local excluded, picks, taken, exits, filtered, stale = {}, {}, {}, {}, 0, 0
-for i = 19, #ARGV do excluded[ARGV[i]] = true end
+-- A target whose breaker is open lets nobody through, half-open one probe.
+local probe = false
+if target ~= '' then
+  local state = call('HGET', TARGETS, target)
+  if state and (state ~= 'h' or least > 1) then
+    local back = state == 'o' and 'q' .. target or 'l' .. state:sub(2)
+    return empty((tonumber(call('ZSCORE', DUE, back)) or now) - now, 'target_open', 1)
+  end
+  if state then probe, n = true, 1 end
+end
 
--- The ready sets to draw from, and how many of each are good enough.
-local sets, counts, total
-local function survey()
-  sets, counts, total = {}, {}, 0
-  for protocol in ARGV[11]:gmatch('[^,]+') do
-    for rank = tonumber(ARGV[13]), 2 do
-      local set = P .. 'r:' .. protocol .. ':' .. ARGV[12] .. ':' .. rank
-      local count = call('ZCOUNT', set, score, '+inf')
-      if count > 0 then sets[#sets + 1], counts[#counts + 1], total = set, count, total + count end
+-- A session stays with its proxy while that may be leased for this target at all.
+local pin = session ~= '' and owner .. '|' .. session
+local joined, moved, since = false, false, now
+local function follow()
+  local at = call('HGET', PINS, pin)
+  if not at then return end
+  local id, first = at:match('^(.-)|(.*)$')
+  if first + ARGV[15] <= now then return end
+  local p = call('HMGET', PROXY .. id, 'm', 'e', 'h', 'c', 'b', 'n', 'z', 'j')
+  local held = tonumber(p[3]) or 0
+  if p[1] and p[5] ~= 'o' and tonumber(p[2]) > now then
+    local exit = p[1]:match('^[^|]*', 28)
+    local number = pace and tonumber(call('ZSCORE', pace, exit) or 0) or 0
+    if number <= now + slack + gap then
+      since, joined = first, call('HEXISTS', JOINT, pin .. '|' .. id) == 1
+      if number - slack > now then return empty(number - slack - now, 'cooling', 1) end
+      local slots = p[5] == 'h' and 1 or tonumber(p[4])
+      if not joined and held >= slots then return empty(1000, 'session_busy', 1) end
+      picks[1] = {p[1], id, exit, number, held = held, slots = slots, used = tonumber(p[6]) or 0, sets = p[7], facts = p[8], times = 1}
+      return
     end
   end
-end
-
--- Takes a member if all rules let it: first what the member says, then the one call for its freshness.
-local function take(member)
-  local id, exit = member:sub(8, 27), member:sub(28)
-  if taken[id] then return end
-  if excluded[id] or https ~= '' and member:sub(1, 1) ~= '1' or kind ~= '' and member:sub(2, 2) ~= kind
-      or latency > 0 and tonumber(member:sub(3, 7)) > latency or distinct and exits[exit] then
-    filtered = filtered + 1
-  elseif tonumber(call('HGET', PROXY .. id, 'e')) <= now then
-    stale = stale + 1
-  else
-    picks[#picks + 1], taken[id], exits[exit] = id, true, true
-  end
-end
-
--- A uniform rank over all candidates, kept with probability = score: better proxies are drawn more often.
-local function draw()
-  for _ = 1, DRAWS do
-    local rank, at = math.random(0, total - 1), 1
-    while rank >= counts[at] do rank, at = rank - counts[at], at + 1 end
-    local found = call('ZRANGE', sets[at], rank, rank, 'REV', 'WITHSCORES')
-    if math.random(1000000) <= tonumber(found[2]) then return take(found[1]) end
-  end
-end
-
--- Nobody is refused while somebody is left: the candidates in turn, up to the budget, from a random rank where there are more.
-local function sweep()
-  local budget = BUDGET
-  filtered, stale = 0, 0
-  for i, set in ipairs(sets) do
-    local left, at = counts[i], total > BUDGET and math.random(0, counts[i] - 1) or 0
-    while left > 0 and budget > 0 and #picks < n do
-      local size = math.min(CHUNK, counts[i] - at, left, budget)
-      for _, member in ipairs(call('ZRANGE', set, at, at + size - 1, 'REV')) do
-        if #picks < n then take(member) end
-      end
-      at, left, budget = (at + size) % counts[i], left - size, budget - size
-    end
-  end
+  moved, excluded[id] = true, true
 end
 
 math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
-local back = 10
-repeat
-  survey()
-  for _ = 1, n + DRAWS do
-    if #picks < n and total > 0 then draw() end
-  end
-  if #picks < n then sweep() end
-  back = back * 10  -- overdue holders come back 100, 1,000, … at a time
-until #picks >= n or purge(back) == 0
+local refused = pin and follow()
+if refused then return refused end
+local told = not picks[1] and choose()
+if told then return empty(unpack(told)) end
 if #picks < least then
-  local next = tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or now
-  return refuse('empty', total, filtered, stale, call('HLEN', LEASES), next - now)
+  local reasons = {'candidates', total, 'leased', call('HLEN', LEASES)}
+  for reason, of in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, of end
+  soonest = math.min(soonest, tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or soonest)
+  local wait = math.max(0, soonest - now)
+  if memo then
+    call('SET', memo, now + REFUSED_MS .. '|' .. wait .. '|' .. cjson.encode(reasons), 'PX', REFUSED_MS)
+  end
+  return empty(wait, unpack(reasons))
 end
 
 -- All that decides is read; from here on only writes that cannot be refused (an error would not roll them back).
-local expires, out = now + ARGV[5], {'ok'}
-local fence = call('XADD', LOG, '*', 'g', table.concat({base, owner, now, expires, table.concat(picks, ',')}, '|'))
-for i, id in ipairs(picks) do
-  local lease = base .. '.' .. i
-  call('HSET', LEASES, lease, table.concat({owner, id, now, fence, ''}, '|'))
-  call('ZADD', DUE, expires, 'l' .. lease)
-  call('SADD', HELD .. owner, lease)
-  call('HINCRBY', PROXY .. id, 'h', 1)
-  call('HINCRBY', PROXY .. id, 'n', 1)
-  place(id)
-  out[i + 1] = shown(lease, {owner, id, now, fence, '', expires})
+local expires, out, ids = now + ARGV[5], {moved and 'moved' or 'ok'}, {}
+for i, g in ipairs(picks) do ids[i] = g[2] end
+local fence = call('XADD', LOG, '*', 'g', table.concat({base, owner, target, now, expires, table.concat(ids, ',')}, '|'))
+local records, due, gone, uses = {}, {}, {}, {}
+for i, g in ipairs(picks) do
+  local id = g[2]
+  ids[i] = base .. '.' .. i
+  records[2 * i - 1], records[2 * i] = ids[i], table.concat({owner, id, g[3], target, now, fence, session, ''}, '|')
+  due[2 * i - 1], due[2 * i] = expires, 'l' .. ids[i]
+  out[i + 1] = {ids[i], id, fence, expires, now, g.facts, session}
+  if not joined then
+    if g[3] ~= '' then call('HINCRBY', EXITS, g[3], 1) end
+    if g.times then  -- once for each proxy, however many of its slots
+      call('HSET', PROXY .. id, 'h', g.held + g.times, 'n', g.used + g.times)
+      if g.held + g.times >= g.slots then
+        for set in g.sets:gmatch('%S+') do
+          if not gone[set] then gone[set] = {} end
+          gone[set][#gone[set] + 1] = g[1]
+        end
+      end
+      g.times = nil
+    end
+  end
+  if gap > 0 and g[3] ~= '' then uses[#uses + 1], uses[#uses + 2] = math.max(g[4], now) + gap, g[3] end
 end
-if ARGV[8] ~= '' then
-  call('HSET', ASKED, ARGV[8], table.concat({base, #picks, ARGV[9]}, '|'))
-  call('ZADD', DUE, now + ARGV[10], 'i' .. ARGV[8])
+for set, members in pairs(gone) do call('ZREM', P .. set, unpack(members)) end
+call('HSET', LEASES, unpack(records))
+call('ZADD', DUE, unpack(due))
+call('SADD', HELD .. owner, unpack(ids))
+if uses[1] then
+  call('ZADD', pace, unpack(uses))
+  call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. target)
+end
+if probe then call('HSET', TARGETS, target, 'h' .. ids[1]) end
+if pin then
+  call('HINCRBY', JOINT, pin .. '|' .. picks[1][2], 1)
+  call('HSET', PINS, pin, picks[1][2] .. '|' .. since)
+  call('ZADD', DUE, math.min(now + ARGV[14], since + ARGV[15]), 's' .. pin)
+end
+for _, key in ipairs({ARGV[8], ARGV[11] == '1' and base or ''}) do
+  if key ~= '' then
+    call('HSET', ASKED, key, table.concat({base, #picks, ARGV[9]}, '|'))
+    call('ZADD', DUE, now + ARGV[10], 'i' .. key)
+  end
 end
 return out

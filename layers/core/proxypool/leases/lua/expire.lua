@@ -1,4 +1,5 @@
--- expire: ends at most ARGV[1] overdue leases and request keys, takes as many stale proxies out; call it until the first is 0.
--- Result {handled, leases ended}.   O(n log n)
+#!lua flags=allow-oom
+-- expire: ends at most ARGV[1] overdue things (leases, pins, request keys, open breakers, old numbers) and takes as many
+-- stale proxies out; call it until the first is 0.   Result {handled, leases ended}.   O(n log n)
 local handled, ended = purge(tonumber(ARGV[1]))
-return {handled, ended}
+return {handled + freshen(tonumber(ARGV[1])), ended}

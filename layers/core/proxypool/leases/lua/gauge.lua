@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- gauge: how the pool stands, and the refusals since the last call, which it takes.  O(ready sets)
 -- ARGV protocols.   Result {ready, live leases, journal's length, ms since its oldest entry, {reason, n…}}
 local ready = 0

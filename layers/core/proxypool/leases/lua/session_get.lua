@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Reads a session and moves its end on.  O(1)
 -- KEYS[1] the session (HASH: body, version, since; TTL)  ARGV: idle seconds, most seconds  →  {body, version, seconds left} or nil
 local t = redis.call('TIME')

@@ -1,3 +1,4 @@
+#!lua
 -- Stores a session over the version that the caller read.  O(1)
 -- KEYS[1] the session (HASH: body, version, since; TTL)  ARGV: body, version read (0: none yet), idle seconds, most seconds
 -- →  {1, new version, seconds left}, or {0, version that is there}

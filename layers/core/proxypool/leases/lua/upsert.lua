@@ -1,9 +1,11 @@
+#!lua
 -- upsert: puts in, changes or removes proxies by version; an equal or older version changes nothing (I11).  O(log n) each
--- ARGV, seven for each: id  version  member ('' removes)  score  ready sets 'r:http:us:2 r:http:*:2'  fresh until ms  facts
+-- ARGV 1 ms that a removed proxy's version is kept; then eight for each: id  version  member ('' removes)  score
+--   ready sets 'r:http:us:2 r:http:*:2'  fresh until ms  slots  facts
 -- Result how many were newer.  A held proxy keeps its holder, and its URL until that ends.
 local newer = 0
-for i = 1, #ARGV, 7 do
-  local id, version, member, score, sets, fresh, facts = unpack(ARGV, i, i + 6)
+for i = 2, #ARGV, 8 do
+  local id, version, member, score, sets, fresh, slots, facts = unpack(ARGV, i, i + 7)
   local key = PROXY .. id
   local old = call('HMGET', key, 'v', 'm', 'z')
   if not old[1] or tonumber(old[1]) < tonumber(version) then
@@ -11,10 +13,11 @@ for i = 1, #ARGV, 7 do
     if old[2] and (old[2] ~= member or old[3] ~= sets) then pull(old[2], old[3]) end
     if member == '' then
       call('HSET', key, 'v', version)
-      call('HDEL', key, 'm', 's', 'z', 'e')
+      call('HDEL', key, 'm', 's', 'z', 'e', 'c')
       call('ZREM', FRESH, id)
+      call('ZADD', DUE, now + ARGV[1], 'v' .. id)
     else
-      call('HSET', key, 'v', version, 'm', member, 's', score, 'z', sets, 'e', fresh, 'j', facts)
+      call('HSET', key, 'v', version, 'm', member, 's', score, 'z', sets, 'e', fresh, 'c', slots, 'j', facts)
       call('ZADD', FRESH, fresh, id)
     end
     place(id)

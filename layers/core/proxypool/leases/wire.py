@@ -1,0 +1,146 @@
+"""One connection to Redis, in its own protocol (RESP2) on a socket: a deadline for each call, no retry, no vendor's library.
+
+The lease function pays for every import at its cold start and for every microsecond of each call; of a client's many
+features a pool needs one command at a time, to the one node that holds its slot.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+TIMEOUT_SECONDS: Final = 1.0  # to connect, and from a command to its whole answer
+DEFAULT_PORT: Final = 6379
+CHUNK_BYTES: Final = 65_536
+
+
+class Refused(Exception):
+    """The server answered with an error: its first word (OOM, READONLY, NOSCRIPT, …) and the rest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code, _, self.rest = text.partition(" ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server is, and what a new connection says first."""
+
+    host: str
+    port: int
+    tls: bool = False
+    username: str = ""
+    password: str = ""
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """The parts of a redis:// or rediss:// URL."""
+        parts = urlsplit(url)
+        return cls(
+            host=parts.hostname or "localhost",
+            port=parts.port or DEFAULT_PORT,
+            tls=parts.scheme == "rediss",
+            username=unquote(parts.username or ""),
+            password=unquote(parts.password or ""),
+        )
+
+
+class Wire:
+    """An open connection. After any error but Refused it is of no more use: close it."""
+
+    def __init__(self, address: Address) -> None:
+        """Connects and authenticates; raises OSError (TimeoutError included) or Refused."""
+        self._deadline = time.monotonic() + TIMEOUT_SECONDS
+        self._unread = bytearray()
+        self._socket = socket.create_connection((address.host, address.port), timeout=TIMEOUT_SECONDS)
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if address.tls:
+                import ssl  # a fifth of the cold start, where there is no TLS
+
+                self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=address.host)
+            if address.password:
+                self.call("AUTH", *filter(None, (address.username, address.password)))
+        except BaseException:
+            self.close()
+            raise
+
+    def __del__(self) -> None:
+        if hasattr(self, "_socket"):
+            self.close()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server has hung up (or sent what nobody asked for) since the last call."""
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def call(self, *args: str | int) -> Any:
+        """The answer to one command: text, int, None or a list of these; raises Refused or OSError."""
+        self._deadline = time.monotonic() + TIMEOUT_SECONDS
+        parts = [b"*%d\r\n" % len(args)]
+        for arg in args:
+            data = str(arg).encode()
+            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+        self._socket.settimeout(TIMEOUT_SECONDS)
+        self._socket.sendall(b"".join(parts))
+        return self._answer()
+
+    def close(self) -> None:
+        """Hangs up."""
+        self._socket.close()
+
+    def _answer(self) -> Any:
+        line = self._line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"$":
+            return None if rest == b"-1" else self._exactly(int(rest)).decode()
+        if kind == b":":
+            return int(rest)
+        if kind == b"*":
+            return None if rest == b"-1" else self._list(int(rest))
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            raise Refused(rest.decode(errors="replace"))
+        raise OSError("not an answer of Redis")
+
+    def _list(self, size: int) -> list[Any]:
+        """The members, all of them read: an error among them leaves nothing behind on the connection."""
+        out: list[Any] = []
+        refused: Refused | None = None
+        for _ in range(size):
+            try:
+                out.append(self._answer())
+            except Refused as error:
+                refused = error
+        if refused:
+            raise refused
+        return out
+
+    def _line(self) -> bytes:
+        while (end := self._unread.find(b"\r\n")) < 0:
+            self._receive()
+        line = bytes(self._unread[:end])
+        del self._unread[: end + 2]
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._unread) < size + 2:
+            self._receive()
+        data = bytes(self._unread[:size])
+        del self._unread[: size + 2]
+        return data
+
+    def _receive(self) -> None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer is late")
+        self._socket.settimeout(left)
+        data = self._socket.recv(CHUNK_BYTES)
+        if not data:
+            raise ConnectionError("the server hung up")
+        self._unread += data

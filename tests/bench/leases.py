@@ -1,0 +1,255 @@
+"""What a lease costs the server, beside the least that an exclusive lease can cost (floor.lua), in one run.
+
+Only ratios count: the wheel's Valkey is slower than a service's by its allocator, and this machine has other work.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from proxypool.leases import api
+from proxypool.leases.build import cache_of, pool_of
+from proxypool.leases.cache import source
+from proxypool.leases.index import Index
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Pool, Request, Strategy
+from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
+from proxypool.proxies.record import CheckFacts, ProxyRecord
+from proxypool.settings import Settings
+from redis import Redis
+
+from tests.bench.row import Row
+from tests.support import servers
+from tests.support.leases import an_event
+
+FLOOR = (Path(__file__).parent / "floor.lua").read_text()
+SMALL, MIDDLE, LARGE = 1_000, 100_000, 1_000_000
+CALLS, AT_ONCE = 1_000, 20
+TARGET = "shop.example"
+FAR_MS = 3_600_000
+PLAIN = Request(ttl_seconds=900, protocol=Protocol.HTTP)
+AIMED = replace(PLAIN, target=TARGET)
+FULL = Request(
+    ttl_seconds=900, protocol=Protocol.HTTP, https=True, anonymity=Anonymity.ANONYMOUS, min_score=0.1, max_latency_ms=5_000,
+    kind=Kind.RESIDENTIAL, ipv4_only=True, source="s1", distinct_exit=True, target=TARGET, exclude=("0" * 20, "1" * 20),
+)  # fmt: skip
+
+
+def measure() -> list[Row]:
+    """Targets 6 (the server's time) and 7 (the handler's)."""
+    with rig(SMALL) as small:
+        rows = _shape(small) + _handler(small) + _states(small)
+    with rig(MIDDLE) as middle:
+        one, fifty = middle.acquire(PLAIN), middle.acquire(replace(PLAIN, count=50), at_once=2)
+        rows.append(_ratio("count 50 / count 1, plain, 100k", fifty, one, target=20))
+    with rig(LARGE) as large, rig(SMALL) as small:
+        return rows + _growth(small, large)
+
+
+def _shape(small: Rig) -> list[Row]:
+    floor, plain, full, release = small.floor(), small.acquire(PLAIN), small.acquire(FULL), small.release()
+    return [
+        Row(name="floor, 1k", value=round(floor, 1), unit="us"),
+        Row(name="acquire plain, 1k", value=round(plain, 1), unit="us"),
+        _ratio("acquire plain / floor", plain, floor, target=3.5),
+        _ratio("acquire all filters / floor", full, floor, target=4.8),
+        _ratio("release / floor", release, floor),
+    ]
+
+
+def _states(small: Rig) -> list[Row]:
+    plain, full, aimed = (small.acquire(request, at_once=1) for request in (PLAIN, FULL, AIMED))
+    small.cool(0.95)
+    cooling = small.acquire(AIMED, at_once=1)
+    small.warm()
+    small.hold(0.95)
+    held_plain, held_full = small.acquire(PLAIN, at_once=1), small.acquire(FULL, at_once=1)
+    return [
+        _ratio("95 % cooling / idle, 1k", cooling, aimed, target=5),
+        _ratio("95 % held / idle, plain, 1k", held_plain, plain, target=1.5),
+        _ratio("95 % held / idle, all filters, 1k", held_full, full, target=1.8),
+    ]
+
+
+def _growth(small: Rig, large: Rig) -> list[Row]:
+    best = replace(PLAIN, strategy=Strategy.BEST)
+    floor = large.floor() / small.floor()
+    return [
+        Row(name="floor 1M / 1k", value=round(floor, 2), unit="ratio"),
+        _ratio("acquire plain 1M / 1k", large.acquire(PLAIN), small.acquire(PLAIN), target=min(2.3, round(floor, 2))),
+        _ratio("acquire best 1M / 1k", large.acquire(best), small.acquire(best), target=1.5),
+    ]
+
+
+def _handler(small: Rig) -> list[Row]:
+    settings, event = Settings(allow_loopback=True), an_event("POST /leases", {"protocol": "http"})
+    whole = small.cpu(lambda: api.answer(event, small.pool, settings))
+    bare = small.cpu(small.bare())
+    return [
+        Row(name="warm handler", value=round(whole, 1), unit="us CPU"),
+        _ratio("warm handler / bare EVALSHA", whole, bare, target=2.5),
+    ]
+
+
+def _ratio(name: str, value: float, base: float, target: float | None = None) -> Row:
+    return Row(name=name, value=round(value / base, 2), unit="ratio", target=target)
+
+
+@dataclass(slots=True)
+class Rig:
+    """A pool of one size on a Valkey of its own. Server times are microseconds per call, medians of its command statistics."""
+
+    pool: Pool
+    node: Redis
+
+    def acquire(self, request: Request, *, at_once: int = AT_ONCE) -> float:
+        """One acquire in the pool as it is: what is granted is given back before the next few."""
+        spent = []
+        for _ in range(CALLS // max(at_once, request.count)):
+            spent.append(self._usec(lambda: [self.pool.acquire("ann", request) for _ in range(at_once)]) / at_once)
+            self._give_back()
+        return statistics.median(spent)
+
+    def release(self) -> float:
+        """One release with an outcome."""
+        spent = []
+        for _ in range(CALLS // AT_ONCE):
+            leases = [self.pool.acquire("ann", PLAIN)[0][0].id for _ in range(AT_ONCE)]
+            spent.append(self._usec(partial(self._release, leases)) / AT_ONCE)
+        return statistics.median(spent)
+
+    def floor(self) -> float:
+        """One run of floor.lua at a random rank, undone by hand."""
+        tag, spent = self.pool.cache.keys.tag, []
+        sha = self.node.script_load(FLOOR)
+        ready = f"{tag}:r:http:*:2"
+        for _ in range(CALLS):
+            rank = secrets.randbelow(self.node.zcard(ready))
+            member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
+            facts, lease = f"{tag}:p:{member[7:27]}", secrets.token_hex(16)
+            sets = self.node.hget(facts, "z").split()
+            args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in reversed(sets)))
+            spent.append(self._usec(partial(self.node.evalsha, sha, 1, tag, *args)))
+            for name in sets:
+                self.node.zadd(f"{tag}:{name}", {member: score})
+            self.node.hset(facts, "h", 0)
+            self.node.zrem(f"{tag}:due", f"l{lease}")
+            self.node.hdel(f"{tag}:leases", lease)
+        self.node.delete(f"{tag}:open", f"{tag}:log")
+        return statistics.median(spent)
+
+    def cpu(self, call: Callable[[], Any]) -> float:
+        """This process's CPU for one call, in microseconds."""
+        spent = 0.0
+        for _ in range(CALLS // AT_ONCE):
+            started = time.process_time()
+            for _ in range(AT_ONCE):
+                call()
+            spent += time.process_time() - started
+            self._give_back("local")
+        return spent / CALLS * 1e6
+
+    def bare(self) -> Callable[[], Any]:
+        """The very EVALSHA that a plain acquire sends, by the client that everybody has, with a base id of its own."""
+        sent: list[Any] = []
+        cache = self.pool.cache
+        spy = replace(self.pool, cache=_Spy(cache, sent))  # type: ignore[arg-type]
+        spy.acquire("local", PLAIN)
+        sha, tag, args = source("acquire")[1], cache.keys.tag, sent[1:]
+        return lambda: self.node.execute_command("EVALSHA", sha, 1, tag, secrets.token_hex(16), *args)
+
+    def cool(self, share: float) -> None:
+        """Makes the target cool for that share of the exits."""
+        exits = self._exits()
+        far = int(time.time() * 1000) + FAR_MS
+        self.node.zadd(
+            f"{self.pool.cache.keys.tag}:pace:{TARGET}", dict.fromkeys(exits[: int(len(exits) * share)], far)
+        )
+
+    def warm(self) -> None:
+        """Ends that."""
+        self.node.delete(f"{self.pool.cache.keys.tag}:pace:{TARGET}")
+
+    def hold(self, share: float) -> None:
+        """Leases that share of the plain proxies to somebody else."""
+        left = int(sum(self.node.zcard(f"{self.pool.cache.keys.tag}:r:http:*:{rank}") for rank in range(3)) * share)
+        while left > 0:
+            left -= len(self.pool.acquire("eve", replace(PLAIN, count=min(50, left)))[0])
+
+    def _release(self, leases: list[str]) -> None:
+        for lease in leases:
+            self.pool.release("ann", lease, Outcome.OK)
+
+    def _exits(self) -> list[str]:
+        members = [
+            member
+            for rank in range(3)
+            for member in self.node.zrange(f"{self.pool.cache.keys.tag}:r:http:*:{rank}", 0, -1)
+        ]
+        random.shuffle(members)
+        return [member[27:].partition("|")[0] for member in members]
+
+    def _give_back(self, owner: str = "ann") -> None:
+        for lease in self.pool.look(owner):
+            self.pool.release(owner, lease.id)
+        self.node.delete(self.pool.cache.keys.log)
+
+    def _usec(self, work: Callable[[], Any]) -> float:
+        before = self._spent()
+        work()
+        return self._spent() - before
+
+    def _spent(self) -> float:
+        return float(self.node.info("commandstats").get("cmdstat_evalsha", {"usec": 0})["usec"])
+
+
+@dataclass(slots=True)
+class _Spy:
+    cache: Any
+    sent: list[Any]
+
+    def run_again(self, script: str, flag: int, *args: Any) -> Any:
+        self.sent[:] = args
+        return self.cache.run_again(script, flag, *args)
+
+
+@contextmanager
+def rig(size: int) -> Iterator[Rig]:
+    """A pool with that many proxies: 60 countries, three protocols and ranks of anonymity, one exit each."""
+    with servers.valkey_cluster() as url:
+        settings = Settings(redis_url=url, pool="bench", owner_quota=10**9, journal_max=10**9)
+        cache = cache_of(settings)
+        cache.command("HSET", cache.keys.settings, "epoch", "1")
+        index, chunk = Index(cache, settings.max_age_seconds), 1_000
+        for start in range(0, size, chunk):
+            index.upsert([_record(number) for number in range(start, start + chunk)])
+        port = int(url.rpartition(":")[2])
+        with Redis(port=port, decode_responses=True) as node:
+            yield Rig(pool_of(settings, cache), node)
+        cache.close()
+
+
+def _record(number: int) -> ProxyRecord:
+    draw, now = random.Random(number), datetime.now(UTC)
+    check = CheckFacts(
+        passed=draw.uniform(1, 50), failed=draw.uniform(0, 10), count=50, latency_ms=draw.uniform(50, 3_000), https=draw.random() < 0.7,
+        country=f"{chr(97 + number % 10)}{chr(97 + number % 6)}", anonymity=list(Anonymity)[number % 3],
+        exit_ip=f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}.1",
+    )  # fmt: skip
+    protocol = (Protocol.HTTP, Protocol.SOCKS5, Protocol.HTTP)[number // 3 % 3]
+    kind = Kind.DATACENTER if number % 4 == 0 else Kind.RESIDENTIAL
+    return ProxyRecord(
+        proxy=Proxy(protocol, f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", 8080),
+        first_seen_at=now, last_seen_at=now, last_checked_at=now, check=check, status=Status.ACTIVE, version=1, kind=kind,
+        sources=frozenset({"s1"}), tags=frozenset(),
+    )  # fmt: skip
