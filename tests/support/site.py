@@ -102,6 +102,8 @@ def serving(*sites: Site | ForwardProxy) -> Iterator[None]:
             server = await asyncio.start_server(site.serve, host, site.port)
             site.port = server.sockets[0].getsockname()[1]
             servers.append(server)
+            if isinstance(site, Site):  # another origin of the same site
+                servers.append(await asyncio.start_server(site.serve, "127.0.0.2", site.port))
         return servers
 
     async def stop(servers: list[asyncio.Server]) -> None:

@@ -150,13 +150,8 @@ class Runner:
             filters["https"] = True
         for number in range(SPARE_LEASES):
             key = f"{job.token}.{trip.attempts}.{number}"
-            try:
-                lease = await self.pool.acquire(
-                    wait_seconds=0 if tried else WAIT_SECONDS, headers=headers, key=key, **filters
-                )
-            except PoolEmpty as empty:
-                if not tried:
-                    raise PutBack(empty.retry_after_seconds or WAIT_SECONDS, "pool_empty") from empty
+            lease = await self._acquire({**filters}, headers, key, first=not tried)
+            if lease is None:
                 return None
             if lease.protocol in SPEAKS and not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
                 return lease
@@ -164,6 +159,23 @@ class Runner:
             if job.request.session_id:
                 return None
             filters["exclude"] = sorted({*filters.get("exclude", ()), lease.proxy_id})
+        return None
+
+    async def _acquire(
+        self, filters: dict[str, Any], headers: dict[str, str], key: str, *, first: bool
+    ) -> Lease | None:
+        """A lease, or None where there is none for a further attempt; raises PutBack where there is none for the first."""
+        try:
+            return await self.pool.acquire(
+                wait_seconds=WAIT_SECONDS if first else 0, headers=headers, key=key, **filters
+            )
+        except PoolEmpty as empty:
+            if first:
+                raise PutBack(empty.retry_after_seconds or WAIT_SECONDS, "pool_empty") from empty
+            if not empty.reasons.get("leased"):  # nothing that could come free
+                return None
+        with suppress(PoolEmpty):
+            return await self.pool.acquire(wait_seconds=WAIT_SECONDS, headers=headers, key=key, **filters)
         return None
 
     async def _give_back(self, lease: Lease, finding: Finding | None, headers: dict[str, str]) -> None:

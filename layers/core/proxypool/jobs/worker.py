@@ -190,4 +190,4 @@ def _result(job: Job, trip: Trip, answer: Answer, now: datetime) -> tuple[dict[s
         return found | {"data": transform.apply(answer, options)}, ""
     except TransformError as error:
         reason = f"transform_{error.reason}"
-        return found | {"error": reason, "data": transforms.raw(answer)}, reason
+        return found | {"error": reason, "data": transforms.as_it_is(answer)}, reason

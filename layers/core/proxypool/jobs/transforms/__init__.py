@@ -40,8 +40,8 @@ def names() -> list[str]:
     return sorted(_all())
 
 
-def raw(page: Answer) -> Any:
-    """The page as it is, whatever its transform said."""
+def as_it_is(page: Answer) -> Any:
+    """The page, whatever its transform said."""
     from proxypool.jobs.transforms.raw import RAW
 
     return RAW.apply(page, {})

@@ -1,0 +1,84 @@
+"""The lease function behind HTTP on loopback, as the API would call it: for tests of what stands on the API."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from proxypool import web
+from proxypool.leases import api, session_api
+from proxypool.leases.pool import Pool
+from proxypool.leases.sessions import Sessions
+from proxypool.settings import Settings
+
+_PATHS = ((r"/leases/([^/]+)/(renew|report|release)", "/leases/{id}/%s"), (r"/leases/([^/]+)", "/leases/{id}"),
+          (r"/sessions/([^/]+)", "/sessions/{id}"), (r"/leases", "/leases"))  # fmt: skip
+
+
+@contextmanager
+def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+    """Serves a pool's leases and its sessions; yields the address. `before` hears each route key, and may raise."""
+    sessions = Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("content-length", 0))
+            event = _event(self.command, self.path, dict(self.headers.items()), self.rfile.read(length))
+            before(event["routeKey"])
+            answer = session_api.answer if self.path.startswith("/sessions") else api.answer
+            response: web.Response = answer(event, sessions if answer is session_api.answer else pool, settings)  # type: ignore[arg-type]
+            body = str(response.get("body", "")).encode()
+            self.send_response(response["statusCode"])
+            for name, value in response["headers"].items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def _event(method: str, path: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
+    for pattern, route in _PATHS:
+        found = re.fullmatch(pattern, path)
+        if found:
+            key = route % found[2] if "%s" in route else route
+            ids = {"id": found[1]} if found.groups() else {}
+            break
+    else:
+        key, ids = path, {}
+    return {
+        "routeKey": f"{method} {key}",
+        "rawPath": path,
+        "headers": {name.lower(): value for name, value in headers.items()},
+        "pathParameters": ids,
+        "requestContext": {},
+        "body": body.decode() or None,
+    }
+
+
+def as_json(response: web.Response) -> Any:
+    """The body of a response."""
+    return json.loads(response.get("body", "null"))
