@@ -97,9 +97,8 @@ def test_killed_anywhere_the_page_is_stored_once(
     with a_world(valkey_url, login, exits=40) as world:
         for at in range(1, MOST_CALLS):
             job_id = world.submit(f"/{at}", session_id=f"s{at}", allow_plaintext_secrets=True)
-            with killing(monkeypatch, at, after=after) as killer:
-                with suppress(Killed):
-                    world.work(job_id)
+            with killing(monkeypatch, at, after=after) as killer, suppress(Killed):
+                world.work(job_id)
             settled = world.job(job_id)
             work_later(world, job_id)
 
