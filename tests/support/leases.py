@@ -17,7 +17,7 @@ from proxypool.settings import Settings
 
 
 def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
-    """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row."""
+    """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row or the proxy."""
     now = datetime.now(UTC)
     checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
     check: dict[str, Any] = {
@@ -26,7 +26,7 @@ def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     }  # fmt: skip
     check |= {name: changes.pop(name) for name in list(changes) if name in CheckFacts.__slots__}
     row: dict[str, Any] = {"status": Status.ACTIVE, "version": 1, "last_checked_at": checked} | changes
-    proxy = Proxy(Protocol.HTTP, f"10.0.0.{number}", 8080, "user", "secret")
+    proxy = Proxy(row.pop("protocol", Protocol.HTTP), f"10.0.0.{number}", 8080, row.pop("username", "user"), "secret")
     return ProxyRecord(proxy=proxy, first_seen_at=now, last_seen_at=now, check=CheckFacts(**check), **row)
 
 

@@ -13,6 +13,7 @@ from pynamodb.models import Model
 from proxypool.table import Unbound, bind
 
 SETTINGS, GAUGES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "epoch", "rebuild", "frozen"
+REBUILD_WANTED = "rebuild_wanted"  # the operator asks for the index to be written again
 SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
 
 

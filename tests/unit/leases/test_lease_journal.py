@@ -28,7 +28,7 @@ def test_text_order_of_ids_is_their_order() -> None:
 
 def test_each_lease_is_folded_into_one_row() -> None:
     """I23."""
-    first, second = journal.ledger_rows(journal.read(STORY))
+    first, second = journal.ledger_rows(journal.read(STORY)[0])
 
     assert (first.lease_id, first.ended, first.ended_ms, first.outcome, first.expires_ms) == (
         BASE + ".1",
@@ -43,7 +43,7 @@ def test_each_lease_is_folded_into_one_row() -> None:
 @given(st.integers(0, len(STORY)), st.integers(0, len(STORY)))
 def test_overlapping_stretches_count_each_entry_once(first_end: int, second_start: int) -> None:
     """I23: what the row holds already is not added again."""
-    entries = [entry for entry in journal.read(STORY) if entry.proxy_id == "p1"]
+    entries = [entry for entry in journal.read(STORY)[0] if entry.proxy_id == "p1"]
     whole = journal.evidence(LeaseFacts(), entries)
 
     torn = journal.evidence(LeaseFacts(), entries[:first_end])
@@ -70,7 +70,7 @@ def test_overlapping_stretches_count_each_entry_once(first_end: int, second_star
 )
 def test_only_the_proxys_own_faults_count_against_it(outcome: Outcome, ok: int, bad: int) -> None:
     """An outcome that the target caused is no evidence of the proxy."""
-    entries = list(journal.read([("1-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|{outcome}"])]))
+    entries, _ = journal.read([("1-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|{outcome}"])])
 
     facts = journal.evidence(LeaseFacts(), entries)
 

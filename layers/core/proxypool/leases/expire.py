@@ -6,10 +6,9 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from proxypool import clock
-from proxypool.leases import journal
+from proxypool.leases import journal, operator
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.journal import Entry, Kind
@@ -17,8 +16,8 @@ from proxypool.leases.ledger import Ledger
 from proxypool.leases.pool import REASONS
 from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.table import ProxyTable
-from proxypool.state import EPOCH, GAUGES, REBUILD, SETTINGS, State
-from proxypool.telemetry import Metric, count, count_by
+from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
+from proxypool.telemetry import Metric, count, count_by, log
 
 LOCK_MS = 300_000  # the function's own time limit
 PURGED_PER_CALL = 200
@@ -57,7 +56,7 @@ class Bridge:
 
     def _steps(self, until: float) -> dict[str, int]:
         self.copy_settings()
-        counts = {"count_rebuilt": self.heal(clock.now())}
+        counts = {"count_rebuilt": self.heal(clock.now(), until) + self.rebuild(until)}
         counts["count_expired"] = self.free(until)
         entries, drained = self.drain(until)
         counts |= {"count_journal": entries, "count_lost": self.close_lost(clock.now()) if drained else 0}
@@ -65,31 +64,46 @@ class Bridge:
 
     def copy_settings(self) -> None:
         """Brings the operator's settings to where acquire reads them."""
-        settings: dict[str, Any] = self.state.get(SETTINGS) or {}
-        quota = settings.get("owner_quota")
-        self._set("paused", "1" if settings.get("paused") else "0")
-        if quota is None:
-            self.cache.command("HDEL", self.cache.keys.settings, "owner_quota")
-        else:
-            self._set("owner_quota", int(quota))
+        fields, key = operator.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
+        old = [
+            name
+            for name in self.cache.command("HKEYS", key)
+            if (name in operator.OPTIONAL or name.startswith(operator.RATE_FIELD)) and name not in fields
+        ]
+        if old:
+            self.cache.command("HDEL", key, *old)
+        self.cache.command("HSET", key, *(text for field in fields.items() for text in field))
 
-    def heal(self, now: datetime) -> int:
+    def heal(self, now: datetime, until: float) -> int:
         """Fills a new or lost cache from the table and opens it; returns how many proxies it put in.
 
-        A new pool opens at once. After a loss a strict pool opens when every lease of before has ended.
+        A new pool opens at once. After a loss a strict pool opens when every lease of before has ended. A table that is
+        not read to its end by `until` is read on by the next run.
         """
         if self._get("epoch"):
             return 0
         lost = self.state.get(EPOCH) is not None
         if lost:
             self.state.put_if_absent(REBUILD, {"seen_at": clock.iso(now)})
-        filled = 0 if self._get("filled") else self._fill()
+        filled = 0 if self._get("filled") else self._fill(until)
+        if not self._get("filled"):
+            return filled
         if lost and self.strict and now < self._loss_seen(now) + timedelta(seconds=self.max_lease_seconds):
             return filled
         epoch = clock.iso(now)
         self.state.put(EPOCH, epoch)
         self._set("epoch", epoch)
         self.state.delete(REBUILD)
+        return filled
+
+    def rebuild(self, until: float) -> int:
+        """Puts every row into the index again where the operator asked for it, page by page, in as many runs as it takes."""
+        if self.state.get(REBUILD_WANTED) is None:
+            return 0
+        self.cache.command("HDEL", self.cache.keys.settings, "filled")
+        filled = self._fill(until)
+        if self._get("filled"):
+            self.state.delete(REBUILD_WANTED)
         return filled
 
     def free(self, until: float) -> int:
@@ -109,7 +123,10 @@ class Bridge:
             found = self.cache.command("XRANGE", self.cache.keys.log, "-", "+", "COUNT", ENTRIES_PER_PAGE)
             if not found:
                 return total, True
-            entries = list(journal.read(found))
+            entries, unreadable = journal.read(found)
+            if unreadable:  # no retry would make them readable, and those behind them must not wait
+                count(Metric.RECORDS_SKIPPED, unreadable)
+                log.error("journal entries skipped", count=unreadable)
             self.ledger.write(journal.ledger_rows(entries))
             self._fold(entries)
             self.cache.command("XTRIM", self.cache.keys.log, "MINID", _after(found[-1][0]))
@@ -139,14 +156,18 @@ class Bridge:
             count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REASONS else "other")
         return gauges
 
-    def _fill(self) -> int:
-        filled, after = 0, None
-        while True:
+    def _fill(self, until: float) -> int:
+        """Reads the table on from where the last run stopped; "filled" says that the end was reached."""
+        filled, after = 0, self._get("fill_after")
+        while time.monotonic() < until:
             records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
-            filled += self.index.upsert(records)
+            filled += self.index.upsert(records, again=True)
             if after is None:
                 self._set("filled", "1")
-                return filled
+                self.cache.command("HDEL", self.cache.keys.settings, "fill_after")
+                break
+            self._set("fill_after", after)
+        return filled
 
     def _fold(self, entries: list[Entry]) -> None:
         """Adds to each proxy's evidence what its row does not hold yet. The stream is read before the rows: whatever

@@ -32,19 +32,20 @@ class Index:
     cache: Cache
     max_age_seconds: int
 
-    def upsert(self, records: Iterable[ProxyRecord]) -> int:
-        """Puts in, changes or takes out; returns how many were newer."""
-        return self._send([(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records])
+    def upsert(self, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
+        """Puts in, changes or takes out; returns how many were newer, with `again` (a rebuild) those of equal version too."""
+        rows = [(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records]
+        return self._send(rows, again=again)
 
     def remove(self, removed: Iterable[tuple[str, int]]) -> int:
         """Takes out proxies whose row is gone: their id and last version; returns how many stood there."""
         return self._send([(proxy_id, version + 1, *REMOVED) for proxy_id, version in removed])
 
-    def _send(self, rows: list[tuple[str | int, ...]]) -> int:
+    def _send(self, rows: list[tuple[str | int, ...]], *, again: bool = False) -> int:
         newer = 0
         for start in range(0, len(rows), PROXIES_PER_CALL):
             page = rows[start : start + PROXIES_PER_CALL]
-            newer += int(self.cache.run("upsert", STUB_MS, *(value for row in page for value in row)))
+            newer += int(self.cache.run("upsert", STUB_MS, int(again), *(value for row in page for value in row)))
         return newer
 
 

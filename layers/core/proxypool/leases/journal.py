@@ -24,9 +24,6 @@ class Kind(StrEnum):
     EXCUSE = "u"  # a proxy's failure was the target's: it is taken back
 
 
-_KINDS = frozenset(Kind)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One thing that happened to one lease. `jid` is the journal's id, padded so that text order is its order."""
@@ -67,17 +64,21 @@ class LedgerRow:
     ended_ms: int = 0
 
 
-def read(found: Iterable[Sequence[Any]]) -> Iterator[Entry]:
-    """The entries of a stretch of the journal, as XRANGE tells it: an id and a flat list of kinds and texts each.
+def read(found: Iterable[Sequence[Any]]) -> tuple[list[Entry], int]:
+    """The entries of a stretch of the journal, as XRANGE tells it, and how many of them cannot be read.
 
-    A grant of several leases is several entries; one of a kind that this version does not know is passed over.
+    Each is an id and a flat list of kinds and texts. A grant of several leases is several entries.
     """
+    entries: list[Entry] = []
+    unreadable = 0
     for stream_id, fields in found:
         for name, text in zip(fields[::2], fields[1::2], strict=True):
-            if name == Kind.GRANT:
-                yield from _grants(jid(stream_id), text)
-            elif name in _KINDS:
-                yield _entry(jid(stream_id), Kind(name), text)
+            try:
+                at, kind = jid(stream_id), Kind(name)
+                entries += _grants(at, text) if kind is Kind.GRANT else [_entry(at, kind, text)]
+            except ValueError:
+                unreadable += 1
+    return entries, unreadable
 
 
 def jid(stream_id: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
 from proxypool.errors import Invalid, NotFound, VersionConflict
+from proxypool.leases.operator import RATE
 from proxypool.proxies.proxy import Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord, due_shards
 from proxypool.proxies.score import score
@@ -41,6 +42,15 @@ _TAG: Final = r"[a-z0-9-]{1,32}"
 SETTINGS_FIELDS: Final = {
     "paused": Field(kind=bool, description="the kill switch: no scraping, validating, leasing"),
     "owner_quota": Field(kind=int, minimum=1, maximum=100_000, description="leases that one owner may hold"),
+    "exit_cap": Field(kind=int, minimum=1, maximum=100_000, description="holders that leave by one exit IP; null: any"),
+    "breaker_failures": Field(kind=int, minimum=1, maximum=1_000, description="failures that open a breaker"),
+    "breaker_seconds": Field(kind=int, minimum=1, maximum=86_400, description="how long it stays open"),
+    "rates": Field(
+        kind=list,
+        pattern=RATE,
+        max_items=1_000,
+        description="target=uses/seconds[+burst] of each exit; * for every other target",
+    ),
 }
 PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="proxies, one a line, as in a list"),

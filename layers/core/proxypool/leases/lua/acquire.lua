@@ -42,16 +42,20 @@ end
 if ARGV[11] == '1' and call('HEXISTS', LEASES, base .. '.1') == 1 then return repeated(base, n) end
 if pool[2] == '1' then return refuse('paused') end
 if call('XLEN', LOG) >= tonumber(ARGV[7]) then return refuse('journal') end
-purge(2 * n + 2)
+local behind = purge(2 * n + 2) == 2 * n + 2
 quota = tonumber(pool[3]) or quota
 local mine = call('SCARD', HELD .. owner)
+if behind and (mine + n > quota or session ~= '') then  -- what is overdue decides here: it must not count any more
+  purge(OVERDUE)
+  mine = call('SCARD', HELD .. owner)
+end
 if mine + least > quota then return refuse('quota', mine) end
 n = math.min(n, quota - mine)
 
 -- A target whose breaker is open lets nobody through, half-open one probe.
 local probe = false
 if target ~= '' then
-  local state = call('HGET', TARGETS, target)
+  local state = target_state(target)
   if state and (state ~= 'h' or least > 1) then
     local back = state == 'o' and 'q' .. target or 'l' .. state:sub(2)
     return empty((tonumber(call('ZSCORE', DUE, back)) or now) - now, 'target_open', 1)

@@ -38,7 +38,7 @@ local function fit(window, step)
   for i = 1, #window, step do
     local member = window[i]
     local id = member:sub(8, 27)
-    if not taken[id] then
+    if taken[id] ~= true then
       if suits(member, id) then
         local exit = member:match('^[^|]*', 28)
         good[#good + 1], ex[#ex + 1] = {member, id, exit, 0, math.huge, window[i + 1]}, exit
@@ -65,22 +65,21 @@ local function fit(window, step)
   return free
 end
 
--- Takes one that fits, as often as it has slots and this request may use it (a gateway has many); false if its check is too
--- old. An exit's room is looked at again: others of the window may leave by the same.
+-- Takes one that fits, as often as it has slots and this request may use it (a gateway has many); not if its check is too old.
+-- One with slots left may be met again. An exit's room is looked at again: others of the window may leave by the same.
 local function take_one(g, want)
   local id, exit = g[2], g[3]
-  local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
-  if not has_room(p[1], tonumber(p[2]) or 0, p[3], p[4]) then
-    count('stale')
-    return
+  if taken[id] then g = taken[id] else
+    local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
+    if not has_room(p[1], tonumber(p[2]) or 0, p[3], p[4]) then return count('stale') end
+    g.held, g.slots, g.used = tonumber(p[2]) or 0, p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5]) or 0
+    g.sets, g.facts, g.times = p[6], p[7], 0
   end
-  taken[id] = true
-  g.held, g.slots, g.used = tonumber(p[2]) or 0, p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5]) or 0
-  g.sets, g.facts, g.times = p[6], p[7], 0
   repeat
     picks[#picks + 1], exits[exit], g.times = g, exit ~= '' and (exits[exit] or 0) + 1 or nil, g.times + 1
     want = want - 1
   until want == 0 or once or g.held + g.times >= g.slots or (exits[exit] or 0) >= g[5]
+  taken[id] = not once and g.held + g.times < g.slots and g or true
 end
 local function take(good, want)
   local before = #picks

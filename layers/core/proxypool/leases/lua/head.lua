@@ -78,6 +78,18 @@ local function find(id, owner)
   return lease[1] == owner and lease or nil
 end
 
+-- A target's breaker as it is now: nil (closed), 'o', 'h', or 'h' and its probe's lease; what of it is over ends here.
+local function target_state(target)
+  local state = call('HGET', TARGETS, target)
+  if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
+    call('ZREM', DUE, 'q' .. target)
+    call('HSET', TARGETS, target, 'h')
+    return 'h'
+  end
+  if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return 'h' end
+  return state or nil
+end
+
 -- Forgets at most TIDY old numbers of a target; comes again while some are left.
 local function tidy(target)
   local old = call('ZRANGE', PACE .. target, '-inf', now, 'BYSCORE', 'LIMIT', 0, TIDY)

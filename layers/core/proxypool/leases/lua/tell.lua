@@ -28,7 +28,7 @@ end
 -- be the proxy's fault), what the target did once per lease.
 local function judge_target(id, lease)
   local target = lease[4]
-  local state = call('HGET', TARGETS, target)
+  local state = target_state(target)
   if target_did == 'a' then
     call('DEL', FAILS .. target)
     if state and (state == 'h' .. id or state == 'h') then call('HDEL', TARGETS, target) end

@@ -1,14 +1,14 @@
 #!lua
 -- upsert: puts in, changes or removes proxies by version; an equal or older version changes nothing (I11).  O(log n) each
--- ARGV 1 ms that a removed proxy's version is kept; then eight for each: id  version  member ('' removes)  score
+-- ARGV 1 ms that a removed proxy's version is kept  2 1: an equal version counts as newer (a rebuild); then eight for each: id  version  member ('' removes)  score
 --   ready sets 'r:http:us:2 r:http:*:2'  fresh until ms  slots  facts
 -- Result how many were newer.  A held proxy keeps its holder, and its URL until that ends.
 local newer = 0
-for i = 2, #ARGV, 8 do
+for i = 3, #ARGV, 8 do
   local id, version, member, score, sets, fresh, slots, facts = unpack(ARGV, i, i + 7)
   local key = PROXY .. id
   local old = call('HMGET', key, 'v', 'm', 'z')
-  if not old[1] or tonumber(old[1]) < tonumber(version) then
+  if not old[1] or tonumber(old[1]) < version + ARGV[2] then
     newer = newer + 1
     if old[2] and (old[2] ~= member or old[3] ~= sets) then pull(old[2], old[3]) end
     if member == '' then

@@ -1,0 +1,38 @@
+"""The operator's settings as acquire reads them: fields of the pool's hash. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+RATE: Final = r"(?:\*|[a-z0-9_.-]{1,253})=[1-9][0-9]{0,5}/[1-9][0-9]{0,4}(?:\+[0-9]{1,3})?"
+RATE_FIELD: Final = "rate:"
+_PARTS: Final = re.compile(r"(.+)=(\d+)/(\d+)(?:\+(\d+))?")
+_NUMBERS: Final = {"owner_quota": 1, "exit_cap": 1, "breaker_failures": 1, "breaker_seconds": 1_000}
+_NAMES: Final = {"breaker_seconds": "breaker_ms"}
+OPTIONAL: Final = frozenset(_NAMES.get(name, name) for name in _NUMBERS)
+
+
+def pool_fields(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in the pool's hash for these settings; whatever of OPTIONAL and of rates is not named there goes."""
+    fields = {"paused": "1" if settings.get("paused") else "0"}
+    for name, factor in _NUMBERS.items():
+        if settings.get(name) is not None:
+            fields[_NAMES.get(name, name)] = str(int(settings[name]) * factor)
+    for rate in settings.get("rates") or ():
+        target, text = rate_field(rate)
+        fields[RATE_FIELD + target] = text
+    return fields
+
+
+def rate_field(rate: str) -> tuple[str, str]:
+    """A rate `target=uses/seconds[+burst]` as (target, "gap_ms burst"); the target `*` is every other one.
+
+    An exit is used for the target once in gap_ms on average, and `burst` times more at once (0 if not said).
+    """
+    found = _PARTS.fullmatch(rate)
+    if found is None:
+        raise ValueError(rate)
+    target, uses, seconds, more = found.groups()
+    return target, f"{max(1, round(int(seconds) * 1000 / int(uses)))} {1 + int(more or 0)}"

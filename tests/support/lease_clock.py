@@ -1,0 +1,34 @@
+"""A server's clock that tests move: the scripts read it from a key of the pool instead of TIME."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha1
+from unittest import mock
+
+from proxypool.leases import cache
+from proxypool.leases.cache import Cache
+
+REAL = "local t = call('TIME')\nlocal now = t[1] * 1000 + math.floor(t[2] / 1000)\n"
+MOVED = REAL.replace("local now = ", "local now = tonumber(call('GET', P .. 'testclock')) or ")
+
+
+@contextmanager
+def movable() -> Iterator[None]:
+    """Within, every script's time is what `set_clock` said last for its pool (before: the server's)."""
+    real = cache.source
+
+    def source(script: str) -> tuple[str, str]:
+        text, _ = real(script)
+        assert REAL in text
+        text = text.replace(REAL, MOVED)
+        return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    with mock.patch.object(cache, "source", source):
+        yield
+
+
+def set_clock(of: Cache, ms: int) -> None:
+    """Sets the pool's clock to that instant, in epoch milliseconds."""
+    of.command("SET", f"{of.keys.tag}:testclock", ms)
