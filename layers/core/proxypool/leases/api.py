@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from proxypool import web
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound
+from proxypool.errors import ApiError, Invalid, NotFound
 from proxypool.leases.pool import Lease, Outcome, Pool, Request
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.settings import Settings
@@ -53,7 +53,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
-            raise MethodNotAllowed() if str(event.get("rawPath", "")).startswith("/leases") else NotFound()
+            raise web.unknown(event, ROUTES)
         return route(event, web.owner(event, local=settings.allow_loopback), pool, settings)
     except ApiError as error:
         return web.problem(error)
