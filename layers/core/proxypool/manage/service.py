@@ -60,7 +60,8 @@ class Manager:
 
     def add_source(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A new source; raises Invalid, or VersionConflict where its id is taken."""
-        source = from_request(body, settings=self.settings, now=clock.now())
+        now = clock.now().replace(microsecond=0)  # as the table keeps it
+        source = from_request(body, settings=self.settings, now=now)
         if not self.sources.put_new(source):
             raise VersionConflict("a source of that id is there already")
         return source_json(source)
