@@ -63,7 +63,7 @@ class Admin:
         }  # fmt: skip
         context = parts.pop("requestContext", {})
         event |= parts
-        event["requestContext"] |= context  # type: ignore[operator]
+        event["requestContext"] |= context
         return app.handler(event, None)
 
     def add(self, *proxies: Proxy) -> list[str]:

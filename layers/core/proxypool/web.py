@@ -17,6 +17,7 @@ from typing import Any, Final
 from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge, Unidentified
 
 MAX_BODY_BYTES: Final = 64 * 1024
+MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
 MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
 OWNER_HEADER: Final = "x-proxypool-owner"
 _OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
@@ -162,7 +163,9 @@ class Field:
 
 def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
     """The values of a request, defaults filled in; raises Invalid naming every field that is wrong, unknown or missing."""
-    errors: list[dict[str, str]] = [{"field": name, "message": "unknown"} for name in body if name not in fields]
+    errors: list[dict[str, str]] = [
+        {"field": name[:MAX_NAME], "message": "unknown"} for name in body if name not in fields
+    ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name not in body or body[name] is None:
