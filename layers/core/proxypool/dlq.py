@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Letter:
     receipt: str
 
 
-def queues_of(outputs: dict[str, str]) -> list[Queue]:
+def queues_of(outputs: Mapping[str, str]) -> list[Queue]:
     """The queues that a stack's outputs name."""
     state = State(outputs["StateTable"])
     return [
