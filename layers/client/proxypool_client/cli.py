@@ -168,7 +168,8 @@ def answers(as_json: bool) -> Iterator[None]:
 
 def fail(code: int, text: str, as_json: bool, problem: dict[str, Any] | None = None) -> NoReturn:
     """Says what went wrong on stderr and ends with the code."""
-    typer.echo(json.dumps(problem or {"title": text}) if as_json else f"proxypool: {text}", err=True)
+    line = " ".join(text.split())
+    typer.echo(json.dumps(problem or {"title": line}) if as_json else f"proxypool: {line}", err=True)
     raise typer.Exit(code)
 
 

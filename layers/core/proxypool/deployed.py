@@ -21,6 +21,7 @@ from botocore.exceptions import (
     ProfileNotFound,
     TokenRetrievalError,
 )
+from botocore.exceptions import ConnectionError as NoConnection
 from proxypool_client.api import find_stack, read_stack
 from proxypool_client.cli import Exit, fail
 from proxypool_client.errors import NoPool
@@ -86,14 +87,14 @@ def reached(as_json: bool) -> Iterator[None]:
     except NoRegionError:
         fail(Exit.USAGE, "which region? --region or AWS_REGION says it", as_json)
     except UNUSABLE as error:
-        fail(Exit.CREDENTIALS, " ".join(str(error).split()), as_json)
-    except HTTPClientError:
+        fail(Exit.CREDENTIALS, str(error), as_json)
+    except (HTTPClientError, NoConnection):
         fail(Exit.UNREACHABLE, "AWS does not answer", as_json)
     except ClientError as error:
         said = error.response["Error"]
         code = Exit.CREDENTIALS if said.get("Code") in NOT_ALLOWED else Exit.FAILED
         fail(code, f"{error.operation_name} was refused: {said.get('Code')}: {said.get('Message')}", as_json)
     except BotoCoreError as error:
-        fail(Exit.FAILED, " ".join(str(error).split()), as_json)
+        fail(Exit.FAILED, str(error), as_json)
     except KeyError as error:
         fail(Exit.FAILED, f"the stack has no output {error}: is it a proxy pool?", as_json)

@@ -21,7 +21,7 @@ LEASE = {
     "country": "us", "anonymity": "elite", "score": 0.5, "fence": "1-0", "expires_at": "2026-11-30T12:00:00.000Z", "ttl_seconds": 60,
 }  # fmt: skip
 EMPTY = (409, {"type": "pool_empty", "title": "none is free", "reasons": {"leased": 3}}, {"retry-after": "30"})
-GONE = (404, {"type": "not_found", "title": "There is no such thing"}, {})
+GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
 
 
 @pytest.fixture(name="service")
