@@ -57,6 +57,23 @@ app = typer.Typer(
 )
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("proxypool-client"))
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """A pool of proxies that work right now. `help exit-codes` tells how a command ends."""
+
+
 @app.command()
 def lease(
     country: Country = None, https: Https = False, ttl: Ttl = None, anonymity: Anonymity = None, min_score: MinScore = None,
