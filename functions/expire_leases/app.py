@@ -6,9 +6,10 @@ import time
 from functools import cache
 from typing import Any
 
-from proxypool import tasks
+from proxypool import clock, tasks
 from proxypool.leases.build import bridge_of
 from proxypool.leases.expire import Bridge
+from proxypool.proxies import census
 from proxypool.settings import settings
 from proxypool.state import State
 from proxypool.telemetry import log
@@ -34,4 +35,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
             log.warning("expire_leases failed", error=type(error).__name__, retrying=True, attempt=1)
             time.sleep(settings().expire_retry_seconds)
             run.counts |= bridge().run(context.aws_request_id, until=until)
+        census.refresh(bridge().proxies, state, now=clock.now())
     return run.counts

@@ -9,7 +9,7 @@ import pytest
 from proxypool.errors import Unavailable
 from proxypool.leases.build import bridge_of
 from proxypool.settings import Settings
-from proxypool.state import State
+from proxypool.state import SIZES, State
 from proxypool.tasks import last_name, result_name
 
 from functions.expire_leases import app
@@ -56,6 +56,7 @@ def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: 
     kept = state.get(result_name(context.aws_request_id))
     assert (kept["status"], kept["counts"]) == ("done", counts)
     assert state.get(last_name("expire_leases"))["id"] == context.aws_request_id
+    assert state.get(SIZES)["by_status"] == {"unchecked": 0, "active": 0, "dead": 0}
 
 
 def test_a_run_is_tried_again_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

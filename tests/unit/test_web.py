@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool import web
-from proxypool.errors import ApiError, Invalid, NotJson, PoolEmpty, TooLarge, Unidentified
+from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge, Unidentified
 
 FIELDS = {
     "ttl": web.Field(kind=int, default=60, minimum=1, maximum=900),
@@ -117,3 +117,70 @@ def test_a_problem_carries_its_type_its_members_and_a_bounded_retry_after() -> N
 def test_every_error_of_the_table_has_its_own_type() -> None:
     types = [error.type for error in ApiError.__subclasses__()]
     assert len(types) == len(set(types))
+
+
+def test_an_unknown_members_name_is_cut_in_the_answer() -> None:
+    """Input 62: a caller's 60 KB do not come back."""
+    with pytest.raises(Invalid) as caught:
+        web.read_fields({"x" * 60_000: 1}, FIELDS)
+    assert caught.value.extra["errors"] == [{"field": "x" * 64, "message": "unknown"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1", 1),
+        ("900", 900),
+        ("0", None),
+        ("901", None),
+        ("01", None),
+        ("+1", None),
+        ("1.0", None),
+        ("٣", None),
+        ("", None),
+    ],
+)
+def test_a_query_parameter_is_read_from_its_text_as_strictly_as_json(text: str, seconds: int | None) -> None:
+    """Input 55."""
+    event = {"queryStringParameters": {"ttl": text, "fast": "true"}}
+    if seconds is None:
+        with pytest.raises(Invalid):
+            web.read_query(event, FIELDS)
+    else:
+        assert web.read_query(event, FIELDS) | {"ttl": seconds, "fast": True} == web.read_query(event, FIELDS)
+
+
+def _asked(method: str, path: str) -> dict[str, Any]:
+    return {"rawPath": path, "requestContext": {"http": {"method": method}}}
+
+
+def test_a_known_path_says_what_it_takes_and_an_unknown_one_is_unknown() -> None:
+    routes = ["GET /leases", "POST /leases", "GET /leases/{id}", "POST /leases/{id}/renew"]
+
+    wrong = web.unknown(_asked("PUT", "/leases"), routes)
+
+    assert isinstance(wrong, MethodNotAllowed)
+    assert web.problem(wrong)["headers"]["allow"] == "GET, POST"
+    assert web.unknown(_asked("DELETE", "/leases/a"), routes).status == 405
+    for method, path in (("GET", "/lease"), ("GET", "/leases/"), ("GET", "/leases/a/b"), ("GET", "/leases/a")):
+        assert web.unknown(_asked(method, path), routes).status == 404
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "may"),
+    [
+        ({"iam": {"userId": "A:b"}}, True),  # the caller's policy has decided
+        ({"jwt": {"claims": {"sub": "a", "scope": "read admin"}}}, True),
+        ({"jwt": {"claims": {"sub": "a"}, "scopes": ["admin"]}}, True),
+        ({"jwt": {"claims": {"sub": "a", "scope": "administrator"}}}, False),
+        ({"jwt": {"claims": {"sub": "a"}}}, False),
+    ],
+)
+def test_a_token_needs_the_scope(authorizer: dict[str, Any], may: bool) -> None:
+    """Input 61."""
+    event = {"requestContext": {"authorizer": authorizer}}
+    if may:
+        web.require_scope(event, "admin")
+    else:
+        with pytest.raises(Forbidden):
+            web.require_scope(event, "admin")

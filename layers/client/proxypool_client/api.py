@@ -12,24 +12,53 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from proxypool_client.errors import LeaseLost, NoPool, PoolEmpty, Refused, Unreachable, VersionConflict
+from proxypool_client.errors import (
+    LeaseLost,
+    NoPool,
+    NotAllowed,
+    PoolEmpty,
+    Refused,
+    Unreachable,
+    VersionConflict,
+)
 from proxypool_client.sigv4 import Credentials, sign
 
 STACK_FILE = Path(".local") / "stack.json"
-TIMEOUT_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0  # for a request in all
 
 
 def find_url(given: str = "", *, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
-    """The API's address: the one given, else PROXYPOOL_URL, else the local stack's of this or a parent folder; raises NoPool."""
+    """The API's address: the one given, else PROXYPOOL_URL, else that of the stack which runs in this or a parent folder.
+
+    Raises NoPool where there is none, or none that is an http(s) URL.
+    """
     found = given or environment.get("PROXYPOOL_URL", "")
-    start = (folder or Path.cwd()).resolve()
-    for place in () if found else (start, *start.parents):
-        if (place / STACK_FILE).is_file():
-            found = str(json.loads((place / STACK_FILE).read_text(encoding="utf-8"))["api_url"])
-            break
     if not found:
-        raise NoPool("no pool is known here: start one with `make up`, or set PROXYPOOL_URL")
+        file = find_stack(folder)
+        if file is None:
+            raise NoPool("no pool is known here: start one with `make up`, or set PROXYPOOL_URL")
+        found = read_stack(file)["api_url"]
+    parts = urlsplit(found)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise NoPool("the pool's address is not an http or https URL")
     return found.rstrip("/")
+
+
+def find_stack(folder: Path | None = None) -> Path | None:
+    """The file `.local/stack.json` of this or the nearest parent folder, or None."""
+    start = (folder or Path.cwd()).resolve()
+    return next((place / STACK_FILE for place in (start, *start.parents) if (place / STACK_FILE).is_file()), None)
+
+
+def read_stack(file: Path) -> dict[str, Any]:
+    """What a local stack wrote about itself; raises NoPool where it cannot be read."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(found["api_url"], str):
+            return dict(found)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise NoPool(f"{file} cannot be read: start the stack anew, or set PROXYPOOL_URL")
 
 
 @dataclass(slots=True)
@@ -44,12 +73,21 @@ class Api:
     region: str = field(
         default_factory=lambda: os.environ.get("AWS_REGION", os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
     )
-    _http: httpx.Client = field(
-        default_factory=lambda: httpx.Client(trust_env=False, timeout=TIMEOUT_SECONDS), repr=False
-    )
+    _http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False), repr=False)
 
-    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        """The answer's JSON (None where it has no body). Raises Refused or one of its kinds, or Unreachable."""
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """The answer's JSON (None where it has no body), within so many seconds.
+
+        Raises Refused or one of its kinds, or Unreachable.
+        """
         content = b"" if body is None else json.dumps(body).encode()
         sent = {"content-type": "application/json"} if content else {}
         sent |= dict(headers or {}) | ({"x-proxypool-owner": self.owner} if self.owner else {})
@@ -59,6 +97,7 @@ class Api:
                 self.url + path,
                 content=content,
                 headers=signed(self.url, self.region, method, path, sent, content),
+                timeout=limits(seconds),
             )
         except httpx.HTTPError as error:
             raise unreachable(self.url, error) from error
@@ -84,6 +123,11 @@ def unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
     return Unreachable(f"the pool at {urlsplit(url).netloc} does not answer ({type(error).__name__})")
 
 
+def limits(seconds: float) -> httpx.Timeout:
+    """Limits of a request's steps that add up to the whole."""
+    return httpx.Timeout(connect=0.4 * seconds, write=0.1 * seconds, read=0.4 * seconds, pool=0.1 * seconds)
+
+
 def read(answer: httpx.Response) -> Any:
     """An answer's JSON (None where it has no body); raises Refused or one of its kinds, or Unreachable."""
     try:
@@ -94,7 +138,10 @@ def read(answer: httpx.Response) -> Any:
         return value
     problem = value if isinstance(value, dict) else {}
     after = answer.headers.get("retry-after", "")
-    kind = {"pool_empty": PoolEmpty, "not_found": LeaseLost, "version_conflict": VersionConflict}.get(
-        str(problem.get("type")), Refused
-    )
+    if answer.status_code in (401, 403):
+        raise NotAllowed(answer.status_code, problem)
+    kind = _KINDS.get(str(problem.get("type")), Refused)
     raise kind(answer.status_code, problem, int(after) if after.isdecimal() else None)
+
+
+_KINDS = {"pool_empty": PoolEmpty, "not_found": LeaseLost, "version_conflict": VersionConflict}

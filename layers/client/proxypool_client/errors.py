@@ -5,6 +5,7 @@ PoolError
 ├── Refused           an answer other than success; `problem` is its body (RFC 9457)
 │   ├── PoolEmpty     no proxy that fits is free; `reasons` counts why
 │   ├── LeaseLost     the lease (or session) is over, released or was never yours
+│   ├── NotAllowed    no credentials, expired ones, or ones that may not do this
 │   └── VersionConflict  somebody else saved the session first
 └── NoPool            nobody said where the pool is
 """
@@ -31,7 +32,9 @@ class Refused(PoolError):
     """The API said no: `status`, its `problem`, and after how many seconds a retry may help (None: never)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any], retry_after_seconds: int | None = None) -> None:
-        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        super().__init__(
+            str(problem.get("detail") or problem.get("title") or problem.get("message") or f"HTTP {status}")
+        )
         self.status = status
         self.problem = dict(problem)
         self.retry_after_seconds = retry_after_seconds
@@ -54,6 +57,10 @@ class PoolEmpty(Refused):
 
 class LeaseLost(Refused):
     """The lease is over, released, or was never yours: the proxy may be somebody else's now."""
+
+
+class NotAllowed(Refused):
+    """The credentials are missing, expired, or may not do this (401 or 403, from the pool or from the gateway before it)."""
 
 
 class VersionConflict(Refused):

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from proxypool_client.api import Api, find_url
-from proxypool_client.cli import USAGE, Json, Url, answers, fail
+from proxypool_client.cli import Exit, Json, Url, answers, fail
 
 JOBS_PER_REQUEST = 100
 STATES = ("queued", "running", "done", "failed", "blocked")
@@ -42,7 +42,7 @@ def submit(
         wanted = read_lines(text)
         options = {"transform": json.loads(transform)} if transform else {}
     except (OSError, ValueError) as error:
-        fail(USAGE, str(error), as_json)
+        fail(Exit.USAGE, str(error), as_json)
     common: dict[str, Any] = {"batch": batch or hashlib.sha256(text.encode()).hexdigest()[:16]}
     common |= options | ({"session_id": session} if session else {})
     wanted = [job | common for job in wanted]
@@ -174,10 +174,10 @@ def listed(api: Api, batch: str, states: Iterable[str]) -> Iterator[dict[str, An
     for state in states:
         after: str | None = ""
         while after is not None:
-            query = {"state": state, **({"batch": batch} if batch else {}), **({"after": after} if after else {})}
+            query = {"state": state, **({"batch": batch} if batch else {}), **({"next": after} if after else {})}
             page = api.request("GET", f"/jobs?{urlencode(query)}")
             yield from page["jobs"]
-            after = page["after"]
+            after = page["next"]
 
 
 def _with_bar(pages: list[Any]) -> Iterator[Any]:

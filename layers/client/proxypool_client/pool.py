@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import builtins
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
-from proxypool_client.api import Api, find_url
+from proxypool_client.api import TIMEOUT_SECONDS, Api, find_url
 from proxypool_client.errors import PoolError, Refused, Unreachable
 
 MAX_PAUSE_SECONDS = 30.0
 RETRY_SECONDS = 0.2
+LEAST_SECONDS = 0.1  # of a request, at the very end of a wait
 MARGIN_SECONDS = 2.0  # a lease is let go this much before its end
 
 
@@ -55,19 +59,29 @@ class Pool:
         self.api.close()
 
     def acquire(self, *, wait_seconds: float = 0.0, **filters: Any) -> Lease:
-        """A lease of a proxy that fits `filters` (the members of POST /leases). A lost answer is asked for again with the same
-        key, so that it never costs a second lease. Waits up to `wait_seconds` for one to come free; then raises PoolEmpty.
+        """A lease of a proxy that fits `filters` (the members of POST /leases, but for `count`).
+
+        Waits up to `wait_seconds` for one to come free, and not longer; then raises PoolEmpty. 0: it is asked for once. A lost
+        answer is asked for again with the same key, so that it never costs a second lease; raises Unreachable where that fails.
         """
-        key, end = secrets.token_hex(16), time.monotonic() + wait_seconds
+        return self.acquire_many(1, wait_seconds=wait_seconds, **filters)[0]
+
+    def acquire_many(self, count: int, *, wait_seconds: float = 0.0, **filters: Any) -> builtins.list[Lease]:
+        """Up to `count` leases in one step, `at_least` (1) of them; else as `acquire`."""
+        body = filters | ({"count": count} if count > 1 else {})
+        headers = {"idempotency-key": secrets.token_hex(16)}
+        end = time.monotonic() + wait_seconds
         lost_before = False
         while True:
             asked = time.monotonic()
+            seconds = min(TIMEOUT_SECONDS, max(LEAST_SECONDS, end - asked)) if wait_seconds else TIMEOUT_SECONDS
             try:
-                return lease_of(self.api.request("POST", "/leases", filters, {"idempotency-key": key}), asked)
+                return leases_of(self.api.request("POST", "/leases", body, headers, seconds=seconds), asked)
             except Unreachable:
-                if lost_before and asked >= end:
+                pause, last = RETRY_SECONDS, lost_before or wait_seconds > 0
+                lost_before = True
+                if last and time.monotonic() + pause >= end:
                     raise
-                lost_before, pause = True, RETRY_SECONDS
             except Refused as refusal:
                 if refusal.retry_after_seconds is None:
                     raise
@@ -76,10 +90,22 @@ class Pool:
                     raise
             time.sleep(pause)
 
+    def get(self, lease_id: str) -> Lease:
+        """One of your live leases, e.g. of a process before; raises LeaseLost."""
+        asked = time.monotonic()
+        return _remaining(lease_of(self.api.request("GET", f"/leases/{quote(lease_id, safe='')}"), asked))
+
+    def list(self) -> builtins.list[Lease]:
+        """Your live leases, soonest end first."""
+        asked = time.monotonic()
+        return [_remaining(lease) for lease in leases_of(self.api.request("GET", "/leases"), asked)]
+
     def renew(self, lease: Lease, ttl_seconds: int) -> Lease:
         """The lease with its new end; raises LeaseLost where it is over."""
         asked = time.monotonic()
-        return lease_of(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
+        found = lease_of(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
+        # Both count their seconds from the grant: the difference is what the end has moved.
+        return replace(found, deadline=lease.deadline + found.ttl_seconds - lease.ttl_seconds)
 
     def report(self, lease: Lease, outcome: str) -> None:
         """Tells an outcome and keeps the lease; raises LeaseLost where it is over."""
@@ -88,7 +114,7 @@ class Pool:
     def release(self, lease: Lease | str, outcome: str = "") -> None:
         """Gives the proxy back, with the outcome where there is one; raises LeaseLost where the lease is over."""
         name = lease if isinstance(lease, str) else lease.id
-        self.api.request("POST", f"/leases/{name}/release", {"outcome": outcome} if outcome else {})
+        self.api.request("POST", f"/leases/{quote(name, safe='')}/release", {"outcome": outcome} if outcome else {})
 
     @contextmanager
     def lease(self, *, wait_seconds: float = 0.0, **filters: Any) -> Iterator[Lease]:
@@ -112,6 +138,12 @@ def blame(error: BaseException) -> str:
     return "proxy_error" if isinstance(error, httpx.ProxyError | httpx.NetworkError | httpx.RemoteProtocolError) else ""
 
 
+def leases_of(answer: Any, asked: float) -> builtins.list[Lease]:
+    """One lease or several, as the answer has them."""
+    several = answer.get("leases") if isinstance(answer, dict) else None
+    return [lease_of(one, asked) for one in ([answer] if several is None else several)]
+
+
 def lease_of(answer: Any, asked: float) -> Lease:
     """A lease from the answer to a request that was sent at `asked` (monotonic); raises PoolError where it is none."""
     if not isinstance(answer, dict) or "id" not in answer:
@@ -119,3 +151,9 @@ def lease_of(answer: Any, asked: float) -> Lease:
     known = {one.name for one in fields(Lease)}
     values = {name: value for name, value in answer.items() if name in known}
     return Lease(**values, deadline=asked + float(answer["ttl_seconds"]))
+
+
+def _remaining(lease: Lease) -> Lease:
+    """A lease that was looked up: its seconds began at the grant, so that its end counts, by this machine's clock."""
+    left = (datetime.fromisoformat(lease.expires_at) - datetime.now(UTC)).total_seconds()
+    return replace(lease, deadline=min(lease.deadline, time.monotonic() + left))

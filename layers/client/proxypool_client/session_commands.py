@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from proxypool_client.api import Api, find_url
-from proxypool_client.cli import USAGE, Json, Url, answers, fail
+from proxypool_client.cli import Exit, Json, Url, answers, fail
 from proxypool_client.cookies import Jar, from_json, from_netscape, to_json, to_netscape
 from proxypool_client.errors import LeaseLost
 from proxypool_client.sessions import Session, session_of
@@ -31,7 +31,7 @@ def import_cookies(
     try:
         cookies = read_cookies(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fail(USAGE, f"{file} holds no cookies ({type(error).__name__})", as_json)
+        fail(Exit.USAGE, f"{file} holds no cookies ({type(error).__name__})", as_json)
     with answers(as_json):
         api = Api(find_url(url))
         session = _session(api, name) or Session(id=name)

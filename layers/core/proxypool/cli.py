@@ -1,22 +1,36 @@
-"""The service's verbs of the command `proxypool`: the local stack, sources, the pool's state, dead letters, the judge."""
+"""The service's verbs of the command `proxypool`: the local stack, sources, proxies, the pool's state, dead letters, the judge."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote, urlencode
 
 import typer
-from proxypool_client.cli import USAGE, Json, Url, answers, fail
+from proxypool_client.cli import Exit, Json, Url, answers, fail
 
 from proxypool.local.commands import local_app
 
+PAGE = 1_000  # proxies of one request
+FEW_LETTERS = 100
+
+Stack = Annotated[
+    str, typer.Option(envvar="PROXYPOOL_STACK", help="A deployed stack's name; else the local one of this folder.")
+]
+Region = Annotated[str, typer.Option(help="Of the deployed stack; else AWS_REGION.")]
+
 app = typer.Typer()
 sources = typer.Typer(help="The lists that feed the pool.", no_args_is_help=True)
+proxies = typer.Typer(help="The proxies of the pool; without a verb: list them.", invoke_without_command=True)
 dlq = typer.Typer(help="Messages that failed for good.", no_args_is_help=True)
+judge = typer.Typer(help="The echo service that checks ask.", no_args_is_help=True)
 app.add_typer(local_app)
 app.add_typer(sources, name="sources")
+app.add_typer(proxies, name="proxies")
 app.add_typer(dlq, name="dlq")
+app.add_typer(judge, name="judge")
 
 
 @sources.command("add")
@@ -25,30 +39,21 @@ def add(
     name: str = "", parser: str = "auto", as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
     """Add a source."""
-    is_url = "://" in place
-    if not is_url and not Path(place).is_file():
-        fail(USAGE, f"{place} is neither a URL nor a file", as_json)
-    body = {"name": name, "parser": parser} | (
-        {"url": place} if is_url else {"inline": Path(place).read_text(encoding="utf-8")}
-    )
-    _show(_ask("POST", "/sources", url, as_json, body), as_json)
+    given = {"url": place} if "://" in place else {"inline": _text_of(place, as_json)}
+    _show(_ask("POST", "/sources", url, as_json, {"name": name, "parser": parser} | given), as_json)
 
 
 @sources.command("list")
 def list_sources(as_json: Json = False, url: Url = "") -> None:
     """List the sources and how they are."""
-    _table(
-        _ask("GET", "/sources", url, as_json),
-        "sources",
-        ("id", "name", "health", "rows", "valid", "last_scraped_at"),
-        as_json,
-    )
+    columns = ("id", "name", "health", "rows", "valid", "last_scraped_at")
+    _table(_ask("GET", "/sources", url, as_json), "sources", columns, as_json)
 
 
 @sources.command()
 def scrape(source_id: str, as_json: Json = False, url: Url = "") -> None:
     """Scrape a source now."""
-    _show(_ask("POST", f"/sources/{source_id}/scrape", url, as_json), as_json)
+    _show(_ask("POST", f"/sources/{_part(source_id)}/scrape", url, as_json), as_json)
 
 
 @app.command()
@@ -57,37 +62,122 @@ def stats(as_json: Json = False, url: Url = "") -> None:
     _show(_ask("GET", "/stats/pool", url, as_json), as_json)
 
 
-@app.command()
-def proxies(
-    proxy_id: Annotated[str, typer.Argument(help="One proxy, explained; none: a list.")] = "",
+@proxies.callback()
+def list_proxies(
+    context: typer.Context,
     status: Annotated[str, typer.Option(help="unchecked, active, dead or retired.")] = "",
+    protocol: Annotated[str, typer.Option(help="http, https, socks4 or socks5.")] = "",
+    country: Annotated[str, typer.Option(help="ISO code, e.g. us.")] = "",
+    anonymity: Annotated[str, typer.Option(help="transparent, anonymous or elite.")] = "",
+    source: str = "", tag: str = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    start: Annotated[str, typer.Option("--next", help="Where the list before said that the next begins.")] = "",
     as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """List proxies, or explain one: why this score, why (not) leasable, when next."""
-    if proxy_id:
-        return _show(_ask("GET", f"/proxies/{proxy_id}", url, as_json), as_json)
-    found = _ask("GET", "/proxies" + (f"?status={status}" if status else ""), url, as_json)
-    return _table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
+    """List proxies."""
+    if context.invoked_subcommand:
+        return
+    filters = {
+        "status": status,
+        "protocol": protocol,
+        "country": country,
+        "anonymity": anonymity,
+        "source": source,
+        "tag": tag,
+    }
+    found = _pages({name: text for name, text in filters.items() if text}, limit, start, url, as_json)
+    _table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
+    if found["next"] and not as_json:
+        typer.echo(f"there are more: --next {found['next']}", err=True)
+
+
+@proxies.command()
+def show(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Explain a proxy: why this score, why (not) leasable, when next."""
+    _show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
+
+
+@proxies.command()
+def remove(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Remove a proxy: no list brings it back."""
+    _ask("DELETE", f"/proxies/{_part(proxy_id)}", url, as_json)
+    _show({"removed": proxy_id}, as_json)
+
+
+@proxies.command()
+def restore(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Take a removal back; the proxy is checked at once."""
+    _show(_ask("POST", f"/proxies/{_part(proxy_id)}/restore", url, as_json), as_json)
 
 
 @dlq.command("list")
-def list_dead_letters(as_json: Json = False) -> None:
+def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
     """Show the messages that failed for good, with their reasons."""
+    from proxypool import deployed
     from proxypool import dlq as letters
 
-    with answers(as_json):
-        found = [letters.as_json(letter) for letter in letters.peek(letters.local_queues())]
+    with answers(as_json), deployed.reached(as_json):
+        queues = letters.queues_of(deployed.outputs(stack, region))
+        found = [letters.as_json(letter) for letter in letters.peek(queues, most=FEW_LETTERS)]
     _table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
 
 
 @dlq.command()
-def redrive(most: Annotated[int, typer.Option(help="At most so many.")] = 1_000, as_json: Json = False) -> None:
+def redrive(
+    most: Annotated[int, typer.Option(min=1, help="At most so many of each queue.")] = 1_000,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    stack: Stack = "", region: Region = "", as_json: Json = False,
+) -> None:  # fmt: skip
     """Send them back to their queues."""
+    from proxypool import deployed
     from proxypool import dlq as letters
 
-    with answers(as_json):
-        count = letters.redrive(letters.local_queues(), most=most)
-    _show({"redriven": count}, as_json)
+    with answers(as_json), deployed.reached(as_json):
+        queues = letters.queues_of(deployed.outputs(stack, region))
+        if stack and not yes:
+            _confirm(f"send up to {most} messages of each queue of {stack} back?", as_json)
+        _show({"redriven": letters.redrive(queues, most=most)}, as_json)
+
+
+@judge.command("serve")
+def serve_judge(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: a free one.")] = 8790,
+    key_file: Annotated[Path | None, typer.Option(help="The key that signs answers; none: unsigned.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Serve a judge over plain HTTP until Ctrl-C: it says what it sees of a request."""
+    from proxypool.local.judge import serve_command
+
+    if key_file and not key_file.is_file():
+        fail(Exit.USAGE, f"{key_file} is not a file", as_json)
+    try:
+        serve_command(host=host, port=port, key_file=key_file, as_json=as_json)
+    except OSError as error:
+        fail(Exit.FAILED, f"nobody can listen on {host}:{port} ({error.strerror})", as_json)
+
+
+def _pages(filters: dict[str, str], limit: int, start: str, url: str, as_json: bool) -> dict[str, Any]:
+    """Up to `limit` proxies, page after page, and where the next begin (None at the end)."""
+    from proxypool_client.pool import Pool
+
+    found: list[Any] = []
+    following: str | None = start
+    with answers(as_json), Pool(url) as pool:
+        while following is not None and len(found) < limit:
+            size = {"limit": str(min(PAGE, limit - len(found)))} | ({"next": following} if following else {})
+            page = pool.api.request("GET", f"/proxies?{urlencode(filters | size)}")
+            found += page["proxies"]
+            following = page["next"]
+    return {"proxies": found, "next": following}
+
+
+def _confirm(question: str, as_json: bool) -> None:
+    """Asks a person; where there is none, ends the command: only --yes says yes then."""
+    if not sys.stdin.isatty():
+        fail(Exit.USAGE, f"{question} Say so with --yes", as_json)
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(Exit.FAILED)
 
 
 def _ask(method: str, path: str, url: str, as_json: bool, body: Any = None) -> Any:
@@ -95,6 +185,18 @@ def _ask(method: str, path: str, url: str, as_json: bool, body: Any = None) -> A
 
     with answers(as_json), Pool(url) as pool:
         return pool.api.request(method, path, body)
+
+
+def _part(name: str) -> str:
+    """An id as a part of a path."""
+    return quote(name, safe="")
+
+
+def _text_of(file: str, as_json: bool) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        fail(Exit.USAGE, f"{file} is neither a URL nor a file of text", as_json)
 
 
 def _show(value: dict[str, Any], as_json: bool) -> None:

@@ -1,15 +1,10 @@
-"""Dead letters: what lies in the two dead-letter queues, why, and back to work with it."""
+"""Dead letters: what lies in the dead-letter queues, why, and back to work with it."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from proxypool_client.errors import NoPool
 
 from proxypool import aws
 from proxypool.state import State
@@ -17,7 +12,6 @@ from proxypool.tasks import reason_name
 
 HIDDEN_SECONDS = 30  # how long a letter in hand is hidden from others
 MESSAGES_PER_CALL = 10
-STACK_FILE = Path(".local") / "stack.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +35,7 @@ class Letter:
     receipt: str
 
 
-def local_queues(file: Path = STACK_FILE) -> list[Queue]:
-    """The queues of the stack of this folder; leads the AWS clients of this process to it. Raises NoPool where none runs."""
-    if not file.is_file():
-        raise NoPool("no stack runs in this folder")
-    stack = json.loads(file.read_text(encoding="utf-8"))
-    os.environ.setdefault("AWS_ENDPOINT_URL", stack["endpoint_url"])
-    for name, value in (
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_DEFAULT_REGION", "us-east-1"),
-    ):
-        os.environ.setdefault(name, value)
-    return queues_of(stack["outputs"])
-
-
-def queues_of(outputs: dict[str, str]) -> list[Queue]:
+def queues_of(outputs: Mapping[str, str]) -> list[Queue]:
     """The queues that a stack's outputs name."""
     state = State(outputs["StateTable"])
     return [

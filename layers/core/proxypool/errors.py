@@ -6,14 +6,14 @@ ProxyPoolError
 ├── AddressRefused            an address, port or URL that the pool does not touch
 ├── SourceError               a source could not be fetched or read (a retry may help)
 └── ApiError                  leaves the API as problem details; one class per row of the table below
-    ├── NotJson 400 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404
+    ├── NotJson 400 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
     ├── PoolEmpty 409 · IdempotencyConflict 409 · VersionConflict 409 · QuotaExceeded 429
     └── Rebuilding 503 · Unavailable 503 · Paused 503
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 MAX_RETRY_AFTER_SECONDS = 30
@@ -72,6 +72,11 @@ class ApiError(ProxyPoolError):
         )
         self.extra: Mapping[str, Any] = extra
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the answer's head says of the error: when a retry may help, in whole seconds, where that is known."""
+        return {} if self.retry_after_seconds is None else {"retry-after": str(self.retry_after_seconds)}
+
     def problem(self) -> dict[str, Any]:
         """The body of the answer: problem details (RFC 9457) with this error's own members beside the standard ones."""
         body: dict[str, Any] = {"type": self.type, "title": self.title, "status": self.status}
@@ -105,9 +110,18 @@ class NotFound(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """The path exists, the method does not."""
+    """The path exists, the method does not; `allow` are those that it takes."""
 
     status, type, title = 405, "method_not_allowed", "The path does not take this method"
+
+    def __init__(self, allow: Iterable[str]) -> None:
+        self.allow = ", ".join(sorted(set(allow)))
+        super().__init__(f"it takes {self.allow}")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Allow, as HTTP asks for."""
+        return {"allow": self.allow}
 
 
 class PoolEmpty(ApiError):

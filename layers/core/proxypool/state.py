@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from pynamodb.models import Model
 
 from proxypool.table import Unbound, bind
 
-SETTINGS, GAUGES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "epoch", "rebuild", "frozen"
+SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
 REBUILD_WANTED = "rebuild_wanted"  # the operator asks for the index to be written again
 SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
 
@@ -42,6 +43,13 @@ class State:
         except StateItem.DoesNotExist:
             return None
         return None if _is_over(item) else item.value
+
+    def get_many(self, names: Iterable[str]) -> dict[str, Any]:
+        """The values of up to 100 names in one call; those that there are."""
+        model = bind(StateItem, self.table_name)
+        return {
+            item.name: item.value for item in model.batch_get(list(names), consistent_read=True) if not _is_over(item)
+        }
 
     def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
         """Sets the value; it ages out after `ttl_seconds`."""

@@ -52,9 +52,9 @@ def run(task: str, *, run_id: str, state: State, result_ttl_seconds: int, **fact
             "duration_ms": duration_ms,
             "status": "failed" if error else "done",
             "counts": {**facts, **this.counts},
+            "error": error or this.counts.get("error"),
         }
         if error:
-            result["error"] = error
             count_by(Metric.TASKS_FAILED, 1, "task", task)
             log.error(f"{task} failed", task=task, run_id=run_id, error=error, duration_ms=duration_ms, **facts)
         else:
@@ -72,6 +72,11 @@ def result_name(run_id: str) -> str:
 def last_name(task: str) -> str:
     """Where the last run of a task stands in the state table (what GET /stats/pool shows)."""
     return f"last:{task}"
+
+
+def success_name(task: str) -> str:
+    """Where the state table says when the last run of a task started that did what it is for."""
+    return f"success:{task}"
 
 
 def reason_name(message_id: str) -> str:
@@ -133,5 +138,12 @@ def _keep(state: State, task: str, run_id: str, result: dict[str, Any], ttl_seco
     try:
         state.put(result_name(run_id), result, ttl_seconds=ttl_seconds)
         state.put(last_name(task), result)
+        if _succeeded(result):
+            state.put(success_name(task), result["started_at"])
     except Exception as error:
         log.warning("result not kept", task=task, error=type(error).__name__)
+
+
+def _succeeded(result: Mapping[str, Any]) -> bool:
+    """Whether the run did what it is for: a list that has not changed was read; a paused pool's was not."""
+    return result["error"] is None and result["counts"].get("skipped") in (None, "not_modified")

@@ -10,13 +10,14 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proxypool.errors import ApiError, Invalid, NotJson, TooLarge, Unidentified
+from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge, Unidentified
 
 MAX_BODY_BYTES: Final = 64 * 1024
+MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
 MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
 OWNER_HEADER: Final = "x-proxypool-owner"
 _OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
@@ -35,9 +36,8 @@ def respond(status: int, body: object = None, headers: Mapping[str, str] | None 
 
 
 def problem(error: ApiError) -> Response:
-    """The error as problem details; Retry-After in whole seconds where the error has one."""
-    headers = {} if error.retry_after_seconds is None else {"retry-after": str(error.retry_after_seconds)}
-    return respond(error.status, error.problem(), headers)
+    """The error as problem details, with the headers that go with it."""
+    return respond(error.status, error.problem(), error.headers)
 
 
 def header(event: Event, name: str) -> str | None:
@@ -49,6 +49,13 @@ def header(event: Event, name: str) -> str | None:
 def query(event: Event) -> dict[str, str]:
     """The query parameters, one value each."""
     return dict(event.get("queryStringParameters") or {})
+
+
+def unknown(event: Event, routes: Iterable[str]) -> ApiError:
+    """What to answer where no route fits: MethodNotAllowed where `routes` ("GET /a/{id}") know the path with other methods."""
+    path, asked = str(event.get("rawPath", "")).split("/"), _method(event)
+    allow = [method for method, _, known in (route.partition(" ") for route in routes) if _same(path, known.split("/"))]
+    return MethodNotAllowed(allow) if allow and asked not in allow else NotFound()
 
 
 def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
@@ -101,6 +108,17 @@ def owner(event: Event, *, local: bool) -> str:
     return name
 
 
+def require_scope(event: Event, scope: str) -> None:
+    """Raises Forbidden where the caller came with a token that lacks the scope. Under IAM the caller's policy has decided."""
+    jwt = ((event.get("requestContext") or {}).get("authorizer") or {}).get("jwt")
+    if jwt is None:
+        return
+    claims = jwt.get("claims") or {}
+    granted = [*(jwt.get("scopes") or ()), *str(claims.get("scope") or claims.get("scp") or "").strip("[]").split()]
+    if scope not in granted:
+        raise Forbidden(f"the scope {scope} is needed")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """What one member of a request must be. `kind` is str, int, float, bool, list (of str) or dict (its members are read apart)."""
@@ -113,11 +131,13 @@ class Field:
     choices: tuple[str, ...] = ()
     pattern: str = ""  # the whole text, or each item of a list
     max_items: int | None = None
+    nullable: bool = False  # null says something else than absence does
     description: str = ""
 
     def schema(self) -> dict[str, Any]:
         """This field as JSON schema."""
-        out: dict[str, Any] = {"type": _JSON_TYPES[self.kind]}
+        kind = _JSON_TYPES[self.kind]
+        out: dict[str, Any] = {"type": [kind, "null"] if self.nullable else kind}
         text = (
             {"enum": list(self.choices)}
             if self.choices
@@ -143,7 +163,9 @@ class Field:
 
 def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
     """The values of a request, defaults filled in; raises Invalid naming every field that is wrong, unknown or missing."""
-    errors: list[dict[str, str]] = [{"field": name, "message": "unknown"} for name in body if name not in fields]
+    errors: list[dict[str, str]] = [
+        {"field": name[:MAX_NAME], "message": "unknown"} for name in body if name not in fields
+    ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name not in body or body[name] is None:
@@ -159,6 +181,20 @@ def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
     if errors:
         raise Invalid(errors)
     return values
+
+
+def read_query(event: Event, fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of the query parameters, as `read_fields` has them; whole numbers and true/false are read from their text."""
+    given: dict[str, Any] = {}
+    for name, text in query(event).items():
+        kind = fields[name].kind if name in fields else str
+        if kind is int and re.fullmatch("0|[1-9][0-9]{0,8}", text):
+            given[name] = int(text)
+        elif kind is bool and text in ("true", "false"):
+            given[name] = text == "true"
+        else:
+            given[name] = text
+    return read_fields(given, fields)
 
 
 def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
@@ -208,6 +244,17 @@ def _wrong_text(value: str, field: Field) -> str:
     if field.pattern and not re.fullmatch(field.pattern, value):
         return f"must match {field.pattern}"
     return ""
+
+
+def _method(event: Event) -> str:
+    return str(((event.get("requestContext") or {}).get("http") or {}).get("method", ""))
+
+
+def _same(path: Sequence[str], known: Sequence[str]) -> bool:
+    """Whether the path is this one; a part in braces is any text."""
+    return len(path) == len(known) and all(
+        bool(part) if name.startswith("{") else part == name for part, name in zip(path, known, strict=True)
+    )
 
 
 def _decode(text: str) -> bytes:

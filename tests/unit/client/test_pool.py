@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import threading
+import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
-from proxypool_client import LeaseLost, Pool, PoolEmpty, Unreachable
+from proxypool_client import LeaseLost, NotAllowed, Pool, PoolEmpty, Unreachable
+from proxypool_client.api import TIMEOUT_SECONDS
 from proxypool_client.pool import blame
+
+from tests.support.service import Service, service
 
 LEASE = {
     "id": "a.1", "proxy_id": "b", "proxy_url": "http://u:s3cret@198.51.100.1:80", "protocol": "http", "exit_ip": "198.51.100.1",
@@ -19,44 +21,10 @@ LEASE = {
 }  # fmt: skip
 
 
-class Service:
-    """Answers from a script and keeps what it was asked; "drop" ends the connection without an answer."""
-
-    def __init__(self) -> None:
-        self.script: list[Any] = []
-        self.asked: list[tuple[str, str, dict[str, str], Any]] = []
-        self.url = ""
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    found = Service()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
-            found.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            answer = found.script.pop(0)
-            if answer == "drop":
-                return
-            status, value, headers = answer
-            raw = json.dumps(value).encode() if value is not None else b""
-            self.send_response(status)
-            for name, text in {"content-length": str(len(raw)), **headers}.items():
-                self.send_header(name, text)
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+@pytest.fixture(name="service")
+def _service() -> Iterator[Service]:
+    with service() as found:
         yield found
-        server.shutdown()
-        thread.join()
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_key(service: Service) -> None:
@@ -141,3 +109,105 @@ def test_the_environments_proxy_is_not_used_for_the_api(service: Service, monkey
     service.script = [(201, LEASE, {})]
     with Pool(service.url) as pool:
         assert pool.acquire().id == "a.1"
+
+
+class Clock:
+    """A monotonic clock that only sleeps and requests move."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("proxypool_client.pool.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("proxypool_client.pool.time.sleep", self.move)
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("wait_seconds", [0.3, 2, 7, 25])
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_wait_ends_within_its_budget_however_the_pool_behaves(
+    monkeypatch: pytest.MonkeyPatch, wait_seconds: float, silent: bool
+) -> None:
+    """Input 65: a silent pool uses up each request's limit, an empty one asks for patience."""
+    clock, tries = Clock(monkeypatch), []
+
+    def request(*_: object, seconds: float) -> None:
+        tries.append(seconds)
+        clock.move(seconds if silent else 0.05)
+        raise Unreachable("no") if silent else PoolEmpty(409, {"type": "pool_empty"}, 3)
+
+    with Pool("http://127.0.0.1:9") as pool:
+        monkeypatch.setattr(type(pool.api), "request", lambda self, *parts, **limit: request(*parts, **limit))
+        with pytest.raises(Unreachable if silent else PoolEmpty):
+            pool.acquire(wait_seconds=wait_seconds)
+
+    assert clock.now <= wait_seconds + 0.11
+    assert max(tries) <= TIMEOUT_SECONDS
+
+
+def test_without_a_wait_a_lost_answer_is_asked_for_just_once_more(service: Service) -> None:
+    """I2."""
+    service.script = ["drop", "drop", (201, LEASE, {})]
+
+    with Pool(service.url) as pool, pytest.raises(Unreachable):
+        pool.acquire()
+
+    assert len(service.asked) == 2
+
+
+def test_several_leases_come_in_one_step(service: Service) -> None:
+    service.script = [(201, {"leases": [LEASE, LEASE | {"id": "a.2"}]}, {})]
+
+    with Pool(service.url) as pool:
+        found = pool.acquire_many(3, at_least=2, country="us")
+
+    assert [lease.id for lease in found] == ["a.1", "a.2"]
+    assert service.asked[0][3] == {"at_least": 2, "country": "us", "count": 3}
+
+
+def test_leases_are_looked_up_and_end_when_they_end_not_a_whole_ttl_later(service: Service) -> None:
+    """A process that starts anew finds its leases; their seconds began at the grant."""
+    soon = LEASE | {"expires_at": (datetime.now(UTC) + timedelta(seconds=5)).isoformat()}
+    service.script = [(200, soon, {}), (200, {"leases": [soon]}, {}), (200, {"leases": []}, {})]
+
+    with Pool(service.url) as pool:
+        one, (same,), none = pool.get("a.1"), pool.list(), pool.list()
+
+    assert one.id == same.id
+    assert one.deadline - time.monotonic() < 6
+    assert none == []
+    assert service.routes == ["GET /leases/a.1", "GET /leases", "GET /leases"]
+
+
+def test_a_renewed_lease_ends_as_much_later_as_the_pool_says(service: Service) -> None:
+    """I5: both answers count from the grant, so that no second is counted twice."""
+    service.script = [(201, LEASE, {}), (200, LEASE | {"ttl_seconds": 90}, {})]
+
+    with Pool(service.url) as pool:
+        lease = pool.acquire()
+        renewed = pool.renew(lease, 60)
+
+    assert renewed.deadline == lease.deadline + 30
+    assert replace(renewed, deadline=lease.deadline, ttl_seconds=60) == lease
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(401, {"type": "unidentified", "title": "The caller has no identity"}), (403, {"message": "Forbidden"})],
+)
+def test_refused_credentials_are_told_apart(service: Service, status: int, body: object) -> None:
+    """Also in the gateway's own words."""
+    service.script = [(status, body, {})]
+
+    with Pool(service.url) as pool, pytest.raises(NotAllowed, match=r"identity|Forbidden"):
+        pool.acquire()
+
+
+def test_an_id_is_one_part_of_a_path(service: Service) -> None:
+    """Input 63."""
+    service.script = [(404, {"type": "not_found", "title": "no"}, {})]
+
+    with Pool(service.url) as pool, pytest.raises(LeaseLost):
+        pool.get("../sources?x=1")
+
+    assert service.routes == ["GET /leases/..%2Fsources%3Fx%3D1"]

@@ -17,7 +17,7 @@ from proxypool.jobs.job import Job, JobState, job_key
 from proxypool.jobs.result import Results
 from proxypool.jobs.table import JobTable
 from proxypool.settings import Settings
-from proxypool.web import Field, read_fields
+from proxypool.web import Field
 
 GROUP: Final = "jobs"
 PAGE: Final = 100
@@ -25,7 +25,9 @@ PAGE: Final = 100
 QUERY_FIELDS: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
     "batch": Field(kind=str, default="", pattern=JOB_ID),
-    "after": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="where the page before ended"),
+    "next": Field(
+        kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Where the page before said that the next begins"
+    ),
 }
 
 
@@ -61,13 +63,12 @@ class Jobs:
             raise NotFound
         return value
 
-    def page(self, owner: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """A page of the jobs in one state, the newest first, and where the next begins (`after`, null at the end)."""
-        wanted = read_fields(query, QUERY_FIELDS)
-        after = _place(wanted["after"], owner) if wanted["after"] else None
+    def page(self, owner: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A page of the jobs in one state, the newest first, and where the next begins (`next`, null at the end)."""
+        after = _place(wanted["next"], owner) if wanted["next"] else None
         state = JobState(wanted["state"])
         jobs, last = self.jobs.page(owner, state, batch=wanted["batch"], limit=PAGE, after=after)
-        return {"jobs": [job_json(job) for job in jobs], "after": last and _text(last)}
+        return {"jobs": [job_json(job) for job in jobs], "next": last and _text(last)}
 
     def replay(self, owner: str, job_id: str) -> dict[str, Any]:
         """Runs a job again that is over; raises NotFound, or VersionConflict where it is not over."""
@@ -141,7 +142,7 @@ def _place(text: str, owner: str) -> dict[str, Any]:
         place = json.loads(base64.urlsafe_b64decode(text))
         theirs = str(place["job_id"]["S"]).rpartition("/")[0] == owner
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid([{"field": "after", "message": "is no place of a list"}]) from error
+        raise Invalid([{"field": "next", "message": "is no place of a list"}]) from error
     if not theirs:
-        raise Invalid([{"field": "after", "message": "is no place of a list"}])
+        raise Invalid([{"field": "next", "message": "is no place of a list"}])
     return dict(place)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from proxypool import clock, web
-from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotFound
+from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
 from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
@@ -86,7 +86,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
-            raise MethodNotAllowed() if str(event.get("rawPath", "")).startswith("/leases") else NotFound()
+            raise web.unknown(event, ROUTES)
         return route(event, acting_owner(event, settings), pool, settings)
     except ApiError as error:
         return web.problem(error)

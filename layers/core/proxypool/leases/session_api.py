@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from proxypool import web
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed
+from proxypool.errors import ApiError, Invalid
 from proxypool.leases.api import acting_owner
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
@@ -25,34 +25,31 @@ _COOKIE: Final[Mapping[str, tuple[type, ...]]] = {
     "http_only": (bool,),
     "host_only": (bool,),
 }
-SESSION_SCHEMA: Final = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
-        "cookies": {
-            "type": "array",
-            "maxItems": MAX_COOKIES,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["name", "value", "domain"],
-                "properties": {
-                    "name": {"type": "string"},
-                    "value": {"type": "string"},
-                    "domain": {"type": "string"},
-                    "path": {"type": "string"},
-                    "expires_at": {"type": ["integer", "null"], "description": "Epoch seconds; null: with the session"},
-                    "secure": {"type": "boolean"},
-                    "http_only": {"type": "boolean"},
-                    "host_only": {"type": "boolean"},
-                },
+MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
+    "cookies": {
+        "type": "array",
+        "maxItems": MAX_COOKIES,
+        "items": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["name", "value", "domain"],
+            "properties": {
+                "name": {"type": "string"},
+                "value": {"type": "string"},
+                "domain": {"type": "string"},
+                "path": {"type": "string"},
+                "expires_at": {"type": ["integer", "null"], "description": "Epoch seconds; null: with the session"},
+                "secure": {"type": "boolean"},
+                "http_only": {"type": "boolean"},
+                "host_only": {"type": "boolean"},
             },
         },
-        "tokens": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
-        "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
     },
+    "tokens": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
+    "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
 }
+SESSION_SCHEMA: Final = {"type": "object", "additionalProperties": False, "properties": MEMBERS}
 """The body of PUT /sessions/{id}."""
 
 Route = Callable[[web.Event, str, Sessions], web.Response]
@@ -63,7 +60,7 @@ def answer(event: web.Event, sessions: Sessions, settings: Settings) -> web.Resp
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
-            raise MethodNotAllowed
+            raise web.unknown(event, ROUTES)
         return route(event, acting_owner(event, settings), sessions)
     except ApiError as error:
         return web.problem(error)
@@ -111,7 +108,7 @@ def _id(event: web.Event) -> str:
 def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Each field that is not what it must be, by its path."""
     for name in body:
-        if name not in SESSION_SCHEMA["properties"]:  # type: ignore[operator]
+        if name not in MEMBERS:
             yield {"field": name, "message": "unknown"}
     version = body.get("version", 0)
     if type(version) is not int or version < 0:

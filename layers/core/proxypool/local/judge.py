@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import signal
 import socket
@@ -184,18 +185,19 @@ async def _read_proxy_line(connection: socket.socket) -> str:
     return found[1].decode()
 
 
-def serve_command(*, host: str, port: int, key_file: Path | None) -> None:
+def serve_command(*, host: str, port: int, key_file: Path | None, as_json: bool = False) -> None:
     """`proxypool judge serve`: a judge over plain HTTP on this host until Ctrl-C; put a TLS end before it for HTTPS.
 
     The key is the file's text without the white space around it: the same as in the deployed pool's secret.
     """
     key = key_file.read_text().strip().encode() if key_file else None
-    asyncio.run(_serve_until_stopped(Judge(key=key), host, port))
+    asyncio.run(_serve_until_stopped(Judge(key=key), host, port, as_json))
 
 
-async def _serve_until_stopped(judge: Judge, host: str, port: int) -> None:
+async def _serve_until_stopped(judge: Judge, host: str, port: int, as_json: bool) -> None:
     async with serve_judge(judge, host=host, port=port) as (bound, _):
-        print(f"judge: http://{host}:{bound}/", flush=True)
+        url = f"http://{host}:{bound}/"
+        print(json.dumps({"judge_url": url}) if as_json else f"judge: {url}", flush=True)
         await until_stopped()
 
 

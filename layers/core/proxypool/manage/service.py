@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.leases.operator import RATE
-from proxypool.proxies.proxy import Kind, Protocol, Status
-from proxypool.proxies.record import ProxyRecord, due_shards
-from proxypool.proxies.score import score
+from proxypool.manage.listing import TAG, page, proxy_json
+from proxypool.manage.stats import pool_stats
+from proxypool.proxies.proxy import Kind, Protocol
+from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
-from proxypool.state import GAUGES, SETTINGS, State
-from proxypool.tasks import last_name, reason_name, result_name
+from proxypool.sources.vetting import vetted
+from proxypool.state import SETTINGS, State
+from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
-TASKS: Final = (
-    "scrape_all",
-    "scrape_source",
-    "revalidate_sweep",
-    "validate_proxy",
-    "prune_dead_proxies",
-    "prune_old_checks",
-    "expire_leases",
-)
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
-PAGE: Final = 100
-MAX_SCANNED: Final = 1_000  # rows that one listing looks at
-_TAG: Final = r"[a-z0-9-]{1,32}"
 
 SETTINGS_FIELDS: Final = {
-    "paused": Field(kind=bool, description="the kill switch: no scraping, validating, leasing"),
-    "owner_quota": Field(kind=int, minimum=1, maximum=100_000, description="leases that one owner may hold"),
-    "exit_cap": Field(kind=int, minimum=1, maximum=100_000, description="holders that leave by one exit IP; null: any"),
-    "breaker_failures": Field(kind=int, minimum=1, maximum=1_000, description="failures that open a breaker"),
-    "breaker_seconds": Field(kind=int, minimum=1, maximum=86_400, description="how long it stays open"),
+    "paused": Field(kind=bool, nullable=True, description="The kill switch: no scraping, validating, leasing"),
+    "owner_quota": Field(
+        kind=int, minimum=1, maximum=100_000, nullable=True, description="Leases that one owner may hold"
+    ),
+    "exit_cap": Field(
+        kind=int, minimum=1, maximum=100_000, nullable=True, description="Holders that leave by one exit IP; null: any"
+    ),
+    "breaker_failures": Field(
+        kind=int, minimum=1, maximum=1_000, nullable=True, description="Failures that open a breaker"
+    ),
+    "breaker_seconds": Field(kind=int, minimum=1, maximum=86_400, nullable=True, description="How long it stays open"),
     "rates": Field(
         kind=list,
         pattern=RATE,
         max_items=1_000,
+        nullable=True,
         description="target=uses/seconds[+burst] of each exit; * for every other target",
     ),
 }
@@ -56,19 +52,11 @@ PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="proxies, one a line, as in a list"),
     "protocol": Field(kind=str, default=Protocol.HTTP.value, choices=tuple(Protocol)),
     "kind": Field(kind=str, default=Kind.UNKNOWN.value, choices=tuple(Kind)),
-    "tags": Field(kind=list, default=(), pattern=_TAG, max_items=10),
+    "tags": Field(kind=list, default=(), pattern=TAG, max_items=10),
 }
 PROXY_FIELDS: Final = {
-    "tags": Field(kind=list, pattern=_TAG, max_items=10),
+    "tags": Field(kind=list, pattern=TAG, max_items=10),
     "kind": Field(kind=str, choices=tuple(Kind)),
-}
-QUERY_FIELDS: Final = {
-    "status": Field(kind=str, choices=tuple(Status)),
-    "protocol": Field(kind=str, choices=tuple(Protocol)),
-    "country": Field(kind=str, pattern="[a-z]{2}"),
-    "source": Field(kind=str, pattern=_TAG),
-    "tag": Field(kind=str, pattern=_TAG),
-    "after": Field(kind=str, pattern="[0-9a-f]{20}", description="where the page before ended"),
 }
 
 
@@ -87,7 +75,8 @@ class Manager:
 
     def add_source(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A new source; raises Invalid, or VersionConflict where its id is taken."""
-        source = from_request(body, settings=self.settings, now=clock.now())
+        now = clock.now().replace(microsecond=0)  # as the table keeps it
+        source = from_request(body, settings=self.settings, now=now)
         if not self.sources.put_new(source):
             raise VersionConflict("a source of that id is there already")
         return source_json(source)
@@ -117,34 +106,22 @@ class Manager:
         )
         return {"source_id": source_id, "queued": True}
 
-    def list_proxies(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """A page of proxies that fit, and where the next begins (`after`, null at the end). One page looks at 1,000 rows at most."""
-        wanted = read_fields(query, QUERY_FIELDS)
-        found: list[ProxyRecord] = []
-        after, scanned = wanted["after"], 0
-        while scanned < MAX_SCANNED:
-            page, after = self.proxies.scan_page(after=after, limit=PAGE)
-            scanned += PAGE
-            found += [record for record in page if _fits(record, wanted)]
-            if after is None or len(found) >= PAGE:
-                break
-        return {"proxies": [proxy_json(record) for record in found], "after": after}
+    def list_proxies(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """A page of proxies that fit, and where the next begins; `wanted` as QUERY_FIELDS has it."""
+        return page(self.proxies, wanted)
 
     def add_proxies(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Adds proxies by hand, through the same parser, table and queue as a list; raises Invalid where no line is one."""
         values, now = read_fields(body, PROXIES_FIELDS), clock.now()
-        parsed = parse("lines", values["lines"].encode(), default_protocol=Protocol(values["protocol"]))
+        raw, protocol = values["lines"].encode(), Protocol(values["protocol"])
+        parsed = vetted(parse("lines", raw, default_protocol=protocol), allow_loopback=self.settings.allow_loopback)
         if not parsed.proxies:
-            raise Invalid([{"field": "lines", "message": "no line is a proxy"}])
+            why = ", ".join(f"{number} {reason}" for reason, number in parsed.rejected.items())
+            raise Invalid([{"field": "lines", "message": f"no line is a proxy: {why or 'there is none'}"}])
         done = self.proxies.upsert_many(
             list(parsed.proxies), source_id=BY_HAND, kind=Kind(values["kind"]), tags=frozenset(values["tags"]), now=now
         )
-        messages = [
-            queues.ValidateMessage(proxy_id=record.id, next_check_at=clock.epoch(record.next_check_at))
-            for record in done.new
-            if record.next_check_at is not None
-        ]
-        queues.send(self.settings.need("validate_queue_url"), messages, group=BY_HAND)
+        self._check_now(done.new)
         return {
             "new": len(done.new),
             "updated": done.updated,
@@ -154,16 +131,15 @@ class Manager:
 
     def proxy(self, proxy_id: str) -> dict[str, Any]:
         """One proxy, explained; raises NotFound."""
-        record = self.proxies.get(proxy_id)
-        if record is None:
-            raise NotFound
+        record = self._proxy(proxy_id)
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings)}
 
     def change_proxy(self, proxy_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The proxy with its new tags or kind; raises NotFound or Invalid."""
         values = read_fields(body, PROXY_FIELDS)
         tags = None if values["tags"] is None else frozenset(values["tags"])
-        if not self.proxies.retag(proxy_id, tags=tags, kind=Kind(values["kind"]) if values["kind"] else None):
+        kind = Kind(values["kind"]) if values["kind"] else None
+        if (tags, kind) != (None, None) and not self.proxies.retag(proxy_id, tags=tags, kind=kind):
             raise NotFound
         return self.proxy(proxy_id)
 
@@ -171,6 +147,14 @@ class Manager:
         """Retires a proxy for good; raises NotFound."""
         if not self.proxies.retire(proxy_id):
             raise NotFound
+
+    def restore_proxy(self, proxy_id: str) -> dict[str, Any]:
+        """Takes a removal back and has the proxy checked now; one that was not removed stays as it is. Raises NotFound."""
+        restored = self.proxies.restore(proxy_id, now=clock.now())
+        record = self._proxy(proxy_id)
+        if restored:
+            self._check_now([record])
+        return proxy_json(record)
 
     def operator_settings(self) -> dict[str, Any]:
         """What the operator set; null where the deployment's own value holds."""
@@ -195,60 +179,26 @@ class Manager:
             raise NotFound
         return found
 
-    def pool_stats(self, now: datetime) -> dict[str, Any]:
-        """How the pool is: sizes by status (counted in the index of what is due), gauges, sources' yields, each task's last run."""
-        last = {task: self.state.get(last_name(task)) for task in TASKS}
-        gauges = self.state.get(GAUGES) or {}
-        return {
-            "at": clock.iso(now),
-            "proxies": {status.value: self._size(status) for status in Status if status is not Status.RETIRED},
-            "ready": gauges.get("ready", 0),
-            "leases_open": gauges.get("leases_open", 0),
-            "gauges_at": gauges.get("at"),
-            "overdue": self._size(Status.ACTIVE, before=now) + self._size(Status.UNCHECKED, before=now),
-            "last_scrape_at": _started(last["scrape_source"]),
-            "last_validation_at": _started(last["validate_proxy"]),
-            "sources": {
-                source.source_id: {"rows": source.rows, "valid": source.valid, "new": source.new}
-                for source in self.sources.list()
-            },
-            "tasks": last,
-        }
+    def pool_stats(self) -> dict[str, Any]:
+        """How the pool is."""
+        return pool_stats(self.state, self.sources.list(), clock.now())
 
-    def _size(self, status: Status, before: datetime | None = None) -> int:
-        return sum(self.proxies.count_due(shard, before=before) for shard in due_shards(status))
+    def _check_now(self, records: Iterable[ProxyRecord]) -> None:
+        messages = [
+            queues.ValidateMessage(proxy_id=record.id, next_check_at=clock.epoch(record.next_check_at))
+            for record in records
+            if record.next_check_at is not None
+        ]
+        queues.send(self.settings.need("validate_queue_url"), messages, group=BY_HAND)
+
+    def _proxy(self, proxy_id: str) -> ProxyRecord:
+        record = self.proxies.get(proxy_id)
+        if record is None:
+            raise NotFound
+        return record
 
     def _source(self, source_id: str) -> Source:
         source = self.sources.get(source_id)
         if source is None:
             raise NotFound
         return source
-
-
-def proxy_json(record: ProxyRecord) -> dict[str, Any]:
-    """A proxy as a list shows it: never its password."""
-    check = record.check
-    instants = {
-        name: getattr(record, name) for name in ("first_seen_at", "last_seen_at", "last_checked_at", "next_check_at")
-    }
-    return {
-        "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
-        "kind": record.kind.value, "tags": sorted(record.tags), "sources": sorted(record.sources),
-        "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
-        "anonymity": check.anonymity and check.anonymity.value, "https": check.https, "tampered": check.tampered,
-        "latency_ms": check.latency_ms, "reason": check.reason, "blame": check.blame,
-        **{name: None if instant is None else clock.iso(instant) for name, instant in instants.items()},
-    }  # fmt: skip
-
-
-def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:
-    facts = {"status": record.status, "protocol": record.proxy.protocol, "country": record.check.country}
-    if any(wanted[name] is not None and value != wanted[name] for name, value in facts.items()):
-        return False
-    return (wanted["source"] is None or wanted["source"] in record.sources) and (
-        wanted["tag"] is None or wanted["tag"] in record.tags
-    )
-
-
-def _started(run: Any) -> str | None:
-    return str(run["started_at"]) if isinstance(run, dict) else None

@@ -6,7 +6,6 @@ Every step is idempotent: two runs of one source at once have one effect, since 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,9 +18,8 @@ from botocore.exceptions import ClientError
 from proxypool import aws, clock, queues
 from proxypool.errors import SourceError
 from proxypool.events import Event, publish
-from proxypool.network.address import FORBIDDEN, Networks, is_address, refusal
+from proxypool.network.address import FORBIDDEN, Networks
 from proxypool.network.fetch import Limits, fetch
-from proxypool.proxies.proxy import Proxy
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
@@ -29,6 +27,7 @@ from proxypool.settings import Settings
 from proxypool.sources.formats import Parsed, parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
+from proxypool.sources.vetting import vetted
 from proxypool.state import State, is_paused
 from proxypool.telemetry import Metric, count
 
@@ -89,7 +88,11 @@ class Scraper:
         if body.raw is None:
             self.sources.update(source.source_id, last_scraped_at=now, last_success_at=now, **_WELL)
             return Scraped(rejected={}, skipped="not_modified")
-        parsed = self._vetted(parse(source.parser, body.raw, default_protocol=source.protocol))
+        parsed = vetted(
+            parse(source.parser, body.raw, default_protocol=source.protocol),
+            allow_loopback=self.settings.allow_loopback,
+            networks=self.networks,
+        )
         scraped = self._store(source, parsed, message.offset, now)
         if scraped.next_offset:
             self._continue(source, body, message, scraped.next_offset)
@@ -145,23 +148,6 @@ class Scraper:
         if len(raw) > MAX_FILE_BYTES:
             raise SourceError("too_large")
         return raw
-
-    def _vetted(self, parsed: Parsed) -> Parsed:
-        """The list without rows whose address is not public. A name's addresses are vetted at each connection."""
-        rejected = Counter(parsed.rejected)
-        good: list[Proxy] = []
-        for proxy in parsed.proxies:
-            reason = self._refusal(proxy)
-            if reason:
-                rejected[reason] += 1
-            else:
-                good.append(proxy)
-        return Parsed(proxies=tuple(good), rejected=rejected)
-
-    def _refusal(self, proxy: Proxy) -> str:
-        if not is_address(proxy.host):
-            return ""
-        return refusal(proxy.host, networks=self.networks, allow_loopback=self.settings.allow_loopback)
 
     def _store(self, source: Source, parsed: Parsed, offset: int, now: datetime) -> Scraped:
         """Upserts from `offset` on, slice by slice, until enough are new; sends each slice's new ones at once."""

@@ -1,0 +1,100 @@
+"""Which stack the command line works on, where it needs more than the API: a deployed one by its name, else the local one.
+
+Both are known by their outputs. What AWS refuses becomes one line and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    TokenRetrievalError,
+)
+from botocore.exceptions import ConnectionError as NoConnection
+from proxypool_client.api import find_stack, read_stack
+from proxypool_client.cli import Exit, fail
+from proxypool_client.errors import NoPool
+
+from proxypool import aws
+
+LOCAL: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
+NOT_ALLOWED: Final = frozenset(
+    {
+        "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId",
+        "InvalidSignatureException", "SignatureDoesNotMatch", "UnrecognizedClientException",
+    }
+)  # fmt: skip
+"""What AWS says to missing, wrong and expired credentials, and to those that may not do this."""
+UNUSABLE: Final = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    TokenRetrievalError,
+    ProfileNotFound,
+)
+
+
+class NoStack(NoPool):
+    """There is no stack of that name in that account and region."""
+
+
+def outputs(stack: str, region: str) -> Mapping[str, str]:
+    """The outputs of a deployed stack, or, without a name, of the local one; this process's AWS clients lead there.
+
+    Raises NoPool where no local stack runs, NoStack, or what botocore raises.
+    """
+    if not stack:
+        return _local()
+    if region:
+        os.environ.update(AWS_REGION=region, AWS_DEFAULT_REGION=region)
+    try:
+        (found,) = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if "does not exist" in error.response["Error"].get("Message", ""):
+            raise NoStack(f"there is no stack {stack} in this account and region") from error
+        raise
+    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+
+
+def _local() -> Mapping[str, str]:
+    file = find_stack()
+    if file is None:
+        raise NoPool("no stack runs in this folder: name a deployed one with --stack")
+    found = read_stack(file)
+    os.environ.update(LOCAL, AWS_ENDPOINT_URL=found["endpoint_url"])
+    outputs: Mapping[str, str] = found["outputs"]
+    return outputs
+
+
+@contextmanager
+def reached(as_json: bool) -> Iterator[None]:
+    """Turns what AWS and its library raise into one line on stderr and an exit code."""
+    try:
+        yield
+    except NoStack as error:
+        fail(Exit.EMPTY, str(error), as_json)
+    except NoRegionError:
+        fail(Exit.USAGE, "which region? --region or AWS_REGION says it", as_json)
+    except UNUSABLE as error:
+        fail(Exit.CREDENTIALS, str(error), as_json)
+    except (HTTPClientError, NoConnection):
+        fail(Exit.UNREACHABLE, "AWS does not answer", as_json)
+    except ClientError as error:
+        said = error.response["Error"]
+        code = Exit.CREDENTIALS if said.get("Code") in NOT_ALLOWED else Exit.FAILED
+        fail(code, f"{error.operation_name} was refused: {said.get('Code')}: {said.get('Message')}", as_json)
+    except BotoCoreError as error:
+        fail(Exit.FAILED, str(error), as_json)
+    except KeyError as error:
+        fail(Exit.FAILED, f"the stack has no output {error}: is it a proxy pool?", as_json)

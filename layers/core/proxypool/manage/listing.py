@@ -1,0 +1,80 @@
+"""The list of proxies: what may be asked for, a page of it, and how one is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proxypool import clock
+from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
+from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.score import score
+from proxypool.proxies.table import ProxyTable
+from proxypool.web import Field
+
+MAX_SCANNED: Final = 2_000  # rows that one page looks at: two megabytes
+ROWS_PER_READ: Final = 500
+TAG: Final = r"[a-z0-9-]{1,32}"
+PROXY_ID: Final = "[0-9a-f]{20}"
+
+QUERY_FIELDS: Final = {
+    "status": Field(kind=str, choices=tuple(Status)),
+    "protocol": Field(kind=str, choices=tuple(Protocol)),
+    "country": Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
+    "anonymity": Field(kind=str, choices=tuple(Anonymity), description="Exactly this one"),
+    "kind": Field(kind=str, choices=tuple(Kind)),
+    "source": Field(kind=str, pattern=TAG),
+    "tag": Field(kind=str, pattern=TAG),
+    "limit": Field(kind=int, default=100, minimum=1, maximum=1_000, description="Most proxies of one page"),
+    "next": Field(kind=str, pattern=PROXY_ID, description="Where the page before said that the next begins"),
+}
+
+
+def page(table: ProxyTable, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Up to `limit` proxies that fit, and where the next page begins: null at the end.
+
+    A page may hold few or none while more follow: it looks at 2,000 rows at most.
+    """
+    found: list[ProxyRecord] = []
+    after, scanned = wanted["next"], 0
+    while scanned < MAX_SCANNED and len(found) < wanted["limit"]:
+        records, after = table.scan_page(after=after, limit=ROWS_PER_READ)
+        scanned += ROWS_PER_READ
+        found += [record for record in records if _fits(record, wanted)]
+        if after is None:
+            break
+    if len(found) > wanted["limit"]:
+        found = found[: wanted["limit"]]
+        after = found[-1].id
+    return {"proxies": [proxy_json(record) for record in found], "next": after}
+
+
+def proxy_json(record: ProxyRecord) -> dict[str, Any]:
+    """A proxy as a list shows it: never its password."""
+    check = record.check
+    instants = {
+        name: getattr(record, name) for name in ("first_seen_at", "last_seen_at", "last_checked_at", "next_check_at")
+    }
+    return {
+        "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
+        "kind": record.kind.value, "tags": sorted(record.tags), "sources": sorted(record.sources),
+        "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
+        "anonymity": check.anonymity and check.anonymity.value, "https": check.https, "tampered": check.tampered,
+        "latency_ms": check.latency_ms, "reason": check.reason, "blame": check.blame,
+        **{name: None if instant is None else clock.iso(instant) for name, instant in instants.items()},
+    }  # fmt: skip
+
+
+def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:
+    facts = {
+        "status": record.status,
+        "protocol": record.proxy.protocol,
+        "country": record.check.country,
+        "anonymity": record.check.anonymity,
+        "kind": record.kind,
+    }
+    if any(wanted[name] is not None and value != wanted[name] for name, value in facts.items()):
+        return False
+    return (wanted["source"] is None or wanted["source"] in record.sources) and (
+        wanted["tag"] is None or wanted["tag"] in record.tags
+    )

@@ -1,0 +1,171 @@
+"""The OpenAPI document: made of each module's table of operations, checked in as `proxypool/openapi.json`, served by `manage`.
+
+A new route is one row in its module's `operations.py`; a new module is one line in `tables`. Then `make openapi`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded, Rebuilding, Unavailable
+from proxypool.operation import TEXT, WHOLE, Operation, Schema, one_of, rows, shape
+from proxypool.web import Field, schema_of
+
+VERSION: Final = "0.1.0"  # of the API: grows with what it takes and answers
+FILE: Final = "openapi.json"
+COME_AGAIN: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # these say when
+METHODS: Final = ("get", "post", "put", "patch", "delete")
+INFO: Final = {
+    "title": "proxypool",
+    "version": VERSION,
+    "summary": "Lease a proxy that works right now, yours alone for a while",
+    "description": (
+        "Requests are JSON in UTF-8, at most 64 KB, without duplicate keys; unknown members are refused. Errors are problem "
+        "details (RFC 9457), told apart by `type`. The owner of a lease is who signed the request. Limits are the default "
+        "ones; a deployment may set lower ones. Before a request reaches the pool, the gateway may answer 403 or 429 by itself."
+    ),
+    "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+}
+SECURITY: Final = {
+    "sigv4": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "Authorization",
+        "description": "AWS Signature Version 4, service `execute-api`. A stack on your own machine asks for none.",
+    }
+}
+
+
+def tables() -> tuple[tuple[Iterable[Operation], Mapping[str, Schema]], ...]:
+    """Each module's operations, and the schemas that they name. Imported here: serving the document needs none of it."""
+    from proxypool.jobs import operations as jobs
+    from proxypool.leases import operations as leases
+    from proxypool.manage import operations as manage
+    from proxypool.settings import Settings
+    from proxypool.sources import operations as sources
+
+    return (
+        (leases.operations(Settings()), leases.SCHEMAS),
+        (sources.OPERATIONS, sources.SCHEMAS),
+        (jobs.operations(Settings()), jobs.SCHEMAS),
+        (manage.OPERATIONS, manage.SCHEMAS),
+    )
+
+
+def document() -> dict[str, Any]:
+    """The document, made anew."""
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Schema] = {"Problem": _problem_schema()}
+    answers: dict[str, Any] = {}
+    for operations, named in tables():
+        schemas |= named
+        for operation in operations:
+            paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, answers)
+    return {
+        "openapi": "3.1.0",
+        "info": INFO,
+        "servers": [{"url": "/"}],
+        "security": [{name: []} for name in SECURITY],
+        "paths": paths,
+        "components": {"securitySchemes": SECURITY, "schemas": schemas, "responses": dict(sorted(answers.items()))},
+    }
+
+
+def text() -> str:
+    """The document as the file holds it."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+@cache
+def checked_in() -> dict[str, Any]:
+    """The document of the package."""
+    found: dict[str, Any] = json.loads(files("proxypool").joinpath(FILE).read_text(encoding="utf-8"))
+    return found
+
+
+def routes(found: Mapping[str, Any]) -> list[str]:
+    """The routes of a document, as the HTTP API spells them: "GET /leases/{id}"."""
+    return [f"{method.upper()} {path}" for path, item in found["paths"].items() for method in METHODS if method in item]
+
+
+def _operation(operation: Operation, answers: dict[str, Any]) -> dict[str, Any]:
+    """One operation; the error responses that it needs are added to `answers`, one for all operations."""
+    out: dict[str, Any] = {"operationId": operation.name, "tags": [operation.path.split("/")[1]]}
+    out["summary"] = operation.summary
+    if operation.description:
+        out["description"] = operation.description
+    parameters = [
+        *([_parameter("path", "id", Field(kind=str, required=True))] if "{id}" in operation.path else []),
+        *(_parameter("query", name, field) for name, field in operation.query.items()),
+        *(_parameter("header", name, field) for name, field in operation.headers.items()),
+    ]
+    if parameters:
+        out["parameters"] = parameters
+    schema = operation.schema if operation.body is None else schema_of(operation.body)
+    if schema is not None:
+        out["requestBody"] = {
+            "required": operation.is_body_required,
+            "content": {"application/json": {"schema": schema}},
+        }
+    out["responses"] = {str(status): _answer(schema) for status, schema in operation.answers.items()}
+    for status, errors in _by_status(operation.all_errors).items():
+        name = "Or".join(error.__name__ for error in errors)
+        answers[name] = _refusal(errors)
+        out["responses"][str(status)] = {"$ref": f"#/components/responses/{name}"}
+    return out
+
+
+def _parameter(place: str, name: str, field: Field) -> dict[str, Any]:
+    schema = field.schema()
+    out = {"name": name, "in": place, "required": field.required, "schema": schema}
+    return out | ({"description": schema.pop("description")} if "description" in schema else {})
+
+
+def _answer(schema: Schema | None) -> dict[str, Any]:
+    if schema is None:
+        return {"description": "Done"}
+    return {"description": "The answer", "content": {"application/json": {"schema": schema}}}
+
+
+def _by_status(errors: Iterable[type[ApiError]]) -> dict[int, list[type[ApiError]]]:
+    found: dict[int, list[type[ApiError]]] = {}
+    for error in errors:
+        found.setdefault(error.status, []).append(error)
+    return found
+
+
+def _refusal(errors: list[type[ApiError]]) -> dict[str, Any]:
+    kinds = {"type": "object", "properties": {"type": one_of(*(error.type for error in errors))}}
+    if Invalid in errors:
+        kinds["required"] = ["errors"]
+    out: dict[str, Any] = {
+        "description": "; ".join(f"{error.type}: {error.title}" for error in errors),
+        "content": {
+            "application/problem+json": {"schema": {"allOf": [{"$ref": "#/components/schemas/Problem"}, kinds]}}
+        },
+    }
+    if COME_AGAIN.intersection(errors):
+        seconds = {"type": "integer", "minimum": 1, "maximum": 30}
+        out["headers"] = {"Retry-After": {"description": "Seconds after which a retry may help", "schema": seconds}}
+    return out
+
+
+def _problem_schema() -> Schema:
+    wrong = shape(field=TEXT, message=TEXT)
+    members: dict[str, Schema] = {
+        "type": one_of(*sorted(error.type for error in ApiError.__subclasses__())),
+        "title": TEXT,
+        "status": WHOLE,
+        "detail": TEXT,
+        "errors": {**rows(wrong), "description": "What is wrong, field by field"},
+        "reasons": {
+            "type": "object",
+            "additionalProperties": WHOLE,
+            "description": "Why no proxy is free, with counts",
+        },
+    }
+    return {"type": "object", "properties": members, "required": ["type", "title", "status"]}

@@ -1,0 +1,46 @@
+"""How the pool is: what others wrote down, put together. Nothing is counted here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+from proxypool import clock
+from proxypool.sources.record import Source
+from proxypool.state import GAUGES, SIZES, State
+from proxypool.tasks import last_name, success_name
+
+TASKS: Final = (
+    "scrape_all",
+    "scrape_source",
+    "revalidate_sweep",
+    "validate_proxy",
+    "prune_dead_proxies",
+    "prune_old_checks",
+    "expire_leases",
+)
+SCRAPE: Final = success_name("scrape_source")
+VALIDATION: Final = success_name("validate_proxy")
+
+
+def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
+    """Sizes, gauges, yields, and each task's last run; what nobody has written yet is null."""
+    known = state.get_many([SIZES, GAUGES, SCRAPE, VALIDATION, *map(last_name, TASKS)])
+    sizes, gauges = known.get(SIZES, {}), known.get(GAUGES, {})
+    return {
+        "at": clock.iso(now),
+        "proxies": sizes.get("by_status"),
+        "overdue": sizes.get("overdue"),
+        "sizes_at": sizes.get("at"),
+        "ready": gauges.get("ready"),
+        "leases_open": gauges.get("leases_open"),
+        "gauges_at": gauges.get("at"),
+        "last_scrape_at": known.get(SCRAPE),
+        "last_validation_at": known.get(VALIDATION),
+        "sources": {
+            source.source_id: {"rows": source.rows, "valid": source.valid, "new": source.new, "health": source.health}
+            for source in sources
+        },
+        "tasks": {task: known.get(last_name(task)) for task in TASKS},
+    }

@@ -1,0 +1,55 @@
+"""The admin API, over tables that this folder's tests share and each finds empty."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from botocore.client import BaseClient
+from proxypool import aws
+from proxypool.manage import routes
+from proxypool.manage.service import Manager
+from proxypool.proxies.table import ProxyTable
+from proxypool.settings import Settings
+from proxypool.sources.table import SourceTable
+from proxypool.state import State
+
+from tests.support.admin import Admin, actions, empty
+from tests.support.servers import create_tables
+
+
+@pytest.fixture(scope="module")
+def stage(aws_endpoint: str) -> tuple[str, Settings]:
+    """The prefix of this file's tables and queues, and the settings that name them."""
+    aws.client.cache_clear()
+    prefix = f"m{uuid4().hex[:8]}-"
+    tables, sqs = create_tables(prefix), aws.client("sqs")
+    return prefix, Settings(
+        sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
+        scrape_queue_url=sqs.create_queue(QueueName=prefix + "scrape")["QueueUrl"],
+        validate_queue_url=sqs.create_queue(QueueName=prefix + "validate")["QueueUrl"],
+        allow_loopback=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin:
+    """The admin API over empty tables, on a laptop's settings."""
+    prefix, settings = stage
+    manager = Manager(
+        settings=settings, sources=SourceTable(settings.sources_table), proxies=ProxyTable(settings.proxies_table),
+        state=State(settings.state_table),
+    )  # fmt: skip
+    empty(settings)
+    monkeypatch.setattr(routes, "manager", lambda: manager)
+    monkeypatch.setattr(routes, "settings", lambda: manager.settings)
+    found = Admin(settings, manager.proxies, manager.state)
+    original = BaseClient._make_api_call
+
+    def recorded(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+        found.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
+        return original(client, operation, arguments)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    return found

@@ -1,0 +1,138 @@
+"""What the admin API refuses, and how it says so."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from proxypool.manage import routes
+from proxypool.proxies.proxy import Protocol, Proxy
+from proxypool.sources.table import SourceTable
+
+from tests.support.admin import JSON, Admin
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "field"),
+    [
+        ("POST /sources", {"inline": "x", "owner": "bob"}, "owner"),
+        ("POST /sources", {"inline": "x", "enabled": "true"}, "enabled"),
+        ("POST /sources", {"inline": "x", "tags": ["a"] * 2}, "tags"),
+        ("POST /sources", {"url": "http://169.254.169.254/x"}, "url"),
+        ("POST /proxies", {"lines": "nonsense"}, "lines"),
+        ("POST /proxies", {"lines": "127.0.0.1:80\n169.254.169.254:80", "kind": 5}, "kind"),
+        ("POST /proxies", {"lines": "169.254.169.254:80"}, "lines"),
+        ("POST /proxies", {}, "lines"),
+        ("PATCH /settings", {"paused": 1}, "paused"),
+        ("PATCH /settings", {"owner_quota": 10**6}, "owner_quota"),
+        ("PATCH /settings", {"owner_quota": True}, "owner_quota"),
+        ("PATCH /proxies/{id}", {"tags": ["A{x}"]}, "tags"),
+        ("PATCH /proxies/{id}", {"status": "active"}, "status"),
+        ("POST /proxies/{id}/restore", {"force": True}, "force"),
+        ("POST /sources/{id}/scrape", {"owner": "bob"}, "owner"),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_is_named(admin: Admin, route: str, body: dict[str, Any], field: str) -> None:
+    """Inputs 1, 55, 56, 61, 63."""
+    (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.8", 80))
+    admin("POST /sources", {"id": "list", "inline": "x"})
+
+    status, problem = admin(route, body, name="list" if "sources" in route else proxy_id)
+
+    assert status == 422
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ({"body": "[" * 100}, 400),
+        ({"body": '{"lines":' + "[" * 20 + "]" * 20 + "}"}, 400),
+        ({"body": '{"lines":"a","lines":"b"}'}, 400),
+        ({"body": "[]"}, 400),
+        ({"body": ""}, 400),
+        ({"body": "{}", "headers": {"content-type": "text/plain"}}, 400),
+        ({"body": "{}", "headers": JSON | {"content-encoding": "gzip"}}, 400),
+        ({"body": base64.b64encode(b'{"lines":"\xff"}').decode(), "isBase64Encoded": True}, 400),
+        ({"body": '{"lines":"\ud800"}'}, 400),
+        ({"body": '{"lines":"' + "x" * 70_000 + '"}'}, 413),
+    ],
+    ids=["brackets", "deep", "twice", "list", "empty", "type", "encoded", "utf-8", "surrogate", "large"],
+)
+@pytest.mark.parametrize(
+    "route", ["POST /sources", "POST /proxies", "PATCH /settings", "PATCH /proxies/{id}", "PATCH /sources/{id}"]
+)
+def test_what_is_not_one_plain_json_object_is_refused(
+    admin: Admin, route: str, parts: dict[str, Any], status: int
+) -> None:
+    """Input 62: no stack trace, nothing of a library's own words."""
+    admin("POST /sources", {"id": "list", "inline": "x"})
+
+    answer = admin.raw(route, name="list" if "sources" in route else "0" * 20, **parts)
+
+    assert answer["statusCode"] == status
+    assert answer["headers"]["content-type"] == "application/problem+json"
+    assert not re.search("Traceback|Error|line [0-9]", answer["body"])
+
+
+def test_a_path_that_takes_other_methods_says_which_and_another_one_is_unknown(admin: Admin) -> None:
+    """Also for the paths of leases: what no route takes comes here."""
+    wrong = admin.raw("PUT /sources/{id}", name="list", routeKey="$default")
+    leases = admin.raw("PUT /leases", routeKey="$default")
+
+    assert (wrong["statusCode"], wrong["headers"]["allow"]) == (405, "DELETE, GET, PATCH")
+    assert json.loads(wrong["body"])["type"] == "method_not_allowed"
+    assert (leases["statusCode"], leases["headers"]["allow"]) == (405, "GET, POST")
+    for path in ("/", "/source", "/sources/", "/sources/a/b", "/stats", "/openapi"):
+        assert admin.raw(f"GET {path}", routeKey="$default")["statusCode"] == 404
+
+
+@pytest.mark.parametrize("name", ["x" * 3000, "a}b", "..", "A", "%00"])
+@pytest.mark.parametrize("route", ["GET /sources/{id}", "DELETE /proxies/{id}", "GET /tasks/{id}"])
+def test_an_id_that_cannot_be_is_unknown_and_reaches_no_table(admin: Admin, route: str, name: str) -> None:
+    """Inputs 57 and 63."""
+    admin.calls.clear()
+
+    assert admin.raw(route, name=name)["statusCode"] == 404
+    assert admin.calls <= {("StateTable", "dynamodb:GetItem")}
+
+
+def test_without_an_identity_nothing_is_answered(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 61: on AWS a header names nobody."""
+    monkeypatch.setattr(routes, "settings", lambda: replace(admin.settings, allow_loopback=False))
+
+    for route in routes.ROUTES:
+        answer = admin.raw(route, {}, name="0" * 20, headers=JSON | {"x-proxypool-owner": "bob"})
+        assert answer["statusCode"] == 401
+        assert json.loads(answer["body"])["type"] == "unidentified"
+
+
+def test_a_token_without_the_admin_scope_may_only_look(admin: Admin) -> None:
+    """Input 61: admin routes need the scope; under IAM the caller's policy has decided."""
+
+    def status(route: str, **jwt: Any) -> int:
+        authorizer = {"jwt": {"claims": {"sub": "team", **jwt}}}
+        return int(admin.raw(route, {}, name="0" * 20, requestContext={"authorizer": authorizer})["statusCode"])
+
+    looks = {"GET /proxies", "GET /proxies/{id}", "GET /stats/pool", "GET /openapi.json"}
+    for route in routes.ROUTES:
+        assert (status(route, scope="read") == 403) == (route not in looks), route
+        assert status(route, scope="read admin") != 403
+    iam = {"authorizer": {"iam": {"userId": "AROAEXAMPLE:session"}}}
+    assert admin.raw("GET /settings", requestContext=iam)["statusCode"] == 200
+
+
+def test_a_table_that_fails_is_a_503_without_its_words(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 62: nothing of the inside leaves."""
+    manager = routes.manager()
+    monkeypatch.setattr(routes, "manager", lambda: replace(manager, sources=SourceTable("no-such-table")))
+
+    answer = admin.raw("GET /sources")
+
+    assert (answer["statusCode"], answer["headers"]["retry-after"]) == (503, "5")
+    assert "no-such-table" not in answer["body"]

@@ -1,0 +1,67 @@
+"""GET /stats/pool: what the tasks wrote down, put together."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from proxypool import clock, tasks
+from proxypool.proxies import census
+from proxypool.proxies.proxy import Protocol, Proxy
+from proxypool.state import GAUGES
+
+from tests.support.admin import Admin
+
+
+def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin) -> None:
+    """Two reads, however large the tables are."""
+    first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
+    admin.check(first)
+    admin("DELETE /proxies/{id}", name=third)
+    census.refresh(admin.proxies, admin.state, now=clock.now() + timedelta(seconds=1))
+    admin.state.put(GAUGES, {"at": clock.iso(clock.now()), "ready": 7, "leases_open": 2})
+    admin.calls.clear()
+
+    _, stats = admin("GET /stats/pool")
+
+    assert stats["proxies"] == {"unchecked": 1, "active": 1, "dead": 0}
+    assert (stats["overdue"], stats["ready"], stats["leases_open"]) == (1, 7, 2)
+    assert admin.calls == {("StateTable", "dynamodb:BatchGetItem"), ("SourcesTable", "dynamodb:Scan")}
+    assert second
+
+
+def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admin) -> None:
+    _, stats = admin("GET /stats/pool")
+
+    assert (stats["proxies"], stats["ready"], stats["last_scrape_at"]) == (None, None, None)
+    assert set(stats["tasks"].values()) == {None}
+
+
+def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(admin: Admin) -> None:
+    def scrape(run_id: str, **counts: Any) -> dict[str, Any]:
+        with tasks.run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
+            run.counts |= counts
+        found: dict[str, Any] = admin("GET /stats/pool")[1]
+        return found
+
+    good = scrape("a", count_new=3)
+    failed = scrape("b", error="HTTP 503")
+    paused = scrape("c", skipped="paused")
+    unchanged = scrape("d", skipped="not_modified")
+
+    assert good["last_scrape_at"] == good["tasks"]["scrape_source"]["started_at"]
+    assert failed["last_scrape_at"] == paused["last_scrape_at"] == good["last_scrape_at"]
+    assert failed["tasks"]["scrape_source"]["error"] == "HTTP 503"
+    assert unchanged["last_scrape_at"] == unchanged["tasks"]["scrape_source"]["started_at"]
+
+
+def test_a_run_that_raised_is_told_with_its_error(admin: Admin) -> None:
+    with pytest.raises(ValueError), tasks.run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60):
+        raise ValueError("it broke")
+
+    _, stats = admin("GET /stats/pool")
+
+    run = stats["tasks"]["validate_proxy"]
+    assert (run["status"], run["error"]) == ("failed", "ValueError: it broke")
+    assert stats["last_validation_at"] is None

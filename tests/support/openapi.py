@@ -1,0 +1,25 @@
+"""Answers against the API's document: what a route answers is what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+from proxypool.manage import openapi
+
+
+def assert_documented(route: str, status: int, body: Any) -> None:
+    """Raises AssertionError or ValidationError where the document knows no such status, or another shape."""
+    document = openapi.checked_in()
+    method, _, path = route.partition(" ")
+    answers = document["paths"][path][method.lower()]["responses"]
+    assert str(status) in answers, f"{route} says nothing of {status}"
+    answer = answers[str(status)]
+    if "$ref" in answer:
+        answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    if "content" not in answer:
+        assert body is None
+        return
+    (content,) = answer["content"].values()
+    schema = {**content["schema"], "components": document["components"]}
+    jsonschema.Draft202012Validator(schema).validate(body)

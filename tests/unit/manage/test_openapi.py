@@ -1,0 +1,81 @@
+"""The API's document: made of the routes' tables, checked in, and the same as the template's routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import schemathesis
+from proxypool.leases.api import ROUTES
+from proxypool.local import template
+from proxypool.manage import openapi, routes
+from schemathesis.specs.openapi.definitions import OPENAPI_31
+
+from tests.support.servers import ROOT
+
+DOCUMENT = openapi.checked_in()
+OPERATIONS: list[tuple[str, dict[str, Any]]] = [
+    (f"{method.upper()} {path}", item[method]) for path, item in DOCUMENT["paths"].items() for method in item
+]
+
+
+def _routes_of(function: str) -> set[str]:
+    events = template.load(ROOT / "template.yaml")["Resources"][function]["Properties"]["Events"].values()
+    keys = (event["Properties"] for event in events if event["Type"] == "HttpApi")
+    return {f"{key['Method']} {key['Path']}" for key in keys if "Path" in key}
+
+
+def test_the_document_that_is_checked_in_is_the_one_that_the_tables_make() -> None:
+    """Else: `make openapi`."""
+    file = ROOT / "layers/core/proxypool" / openapi.FILE
+
+    assert file.read_text(encoding="utf-8") == openapi.text()
+
+
+def test_the_document_has_the_templates_routes_and_no_other() -> None:
+    """Both ways."""
+    assert set(openapi.routes(DOCUMENT)) == _routes_of("LeaseFunction") | _routes_of("ManageFunction")
+
+
+def test_each_function_answers_the_routes_that_the_template_gives_it() -> None:
+    """A route without code, or code without a route, is a 404 that nobody meant."""
+    assert set(ROUTES) == _routes_of("LeaseFunction")
+    assert set(routes.ROUTES) == _routes_of("ManageFunction")
+
+
+def test_the_document_is_valid_openapi() -> None:
+    """By the specification's own schema, and for a tool that reads it."""
+    jsonschema.validate(DOCUMENT, OPENAPI_31)
+
+    loaded = schemathesis.openapi.from_dict(DOCUMENT)
+    assert len(list(loaded.get_all_operations())) == len(OPERATIONS)
+
+
+def test_every_schema_is_one_and_every_name_is_defined() -> None:
+    """JSON schema 2020-12; a reference leads somewhere."""
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+    for name in _references(DOCUMENT):
+        place: Any = DOCUMENT
+        for part in name.removeprefix("#/").split("/"):
+            place = place[part]
+
+
+@pytest.mark.parametrize(("route", "operation"), OPERATIONS, ids=[route for route, _ in OPERATIONS])
+def test_each_operation_says_what_a_generator_needs(route: str, operation: dict[str, Any]) -> None:
+    """A name of its own, the errors, and its path's variable."""
+    assert [other["operationId"] for _, other in OPERATIONS].count(operation["operationId"]) == 1
+    assert {"401", "503"} <= set(operation["responses"])
+    assert ("404" in operation["responses"]) == ("{id}" in route)
+    assert ("422" in operation["responses"]) == bool(
+        "requestBody" in operation or [one for one in operation.get("parameters", []) if one["in"] != "path"]
+    )
+
+
+def _references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+        return own.union(*map(_references, value.values()))
+    return set().union(*map(_references, value)) if isinstance(value, list) else set()

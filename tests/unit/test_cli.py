@@ -1,0 +1,194 @@
+"""The service's verbs, each against a loopback API: what they ask, print, and end with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxypool.cli import app
+from proxypool_client.cli import Exit
+from typer.testing import CliRunner
+
+from tests.support.service import Service, service
+
+SOURCE = {"id": "s1", "name": "mine", "health": "healthy", "rows": 3, "valid": 2, "last_scraped_at": None}
+PROXY = {
+    "id": "a" * 20,
+    "proxy": "http://198.51.100.1:80",
+    "status": "active",
+    "country": "de",
+    "anonymity": "elite",
+    "score": 0.5,
+}
+GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
+
+
+@pytest.fixture(name="service")
+def _service() -> Iterator[Service]:
+    with service() as found:
+        yield found
+
+
+def run(service: Service, *words: str) -> Any:
+    """What a command answered."""
+    return CliRunner().invoke(app, [*words, "--url", service.url])
+
+
+def test_a_source_is_added_by_its_url_or_by_its_text(service: Service, tmp_path: Path) -> None:
+    service.script = [(201, SOURCE, {}), (201, SOURCE, {})]
+    file = tmp_path / "list.txt"
+    file.write_text("198.51.100.1:80\n")
+
+    by_url = run(service, "sources", "add", "https://a.example/list", "--name", "mine", "--json")
+    by_text = run(service, "sources", "add", str(file), "--parser", "lines")
+
+    assert json.loads(by_url.stdout) == SOURCE
+    assert "id\ts1" in by_text.stdout
+    assert [body for *_, body in service.asked] == [
+        {"name": "mine", "parser": "auto", "url": "https://a.example/list"},
+        {"name": "", "parser": "lines", "inline": "198.51.100.1:80\n"},
+    ]
+
+
+def test_a_file_that_is_not_text_is_wrong_use(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "list.bin").write_bytes(b"\xff\xfe\x00")
+
+    for name in ("list.bin", "missing.txt", "."):
+        found = run(service, "sources", "add", str(tmp_path / name))
+        assert (found.exit_code, len(found.stderr.splitlines())) == (Exit.USAGE, 1)
+    assert service.asked == []
+
+
+def test_sources_are_listed_and_scraped(service: Service) -> None:
+    service.script = [(200, {"sources": [SOURCE]}, {})] * 2 + [(202, {"source_id": "s1", "queued": True}, {})] * 2
+
+    assert run(service, "sources", "list").stdout == "s1\tmine\thealthy\t3\t2\tNone\n"
+    assert json.loads(run(service, "sources", "list", "--json").stdout) == {"sources": [SOURCE]}
+    assert run(service, "sources", "scrape", "s1").stdout == "source_id\ts1\nqueued\tTrue\n"
+    assert json.loads(run(service, "sources", "scrape", "s1", "--json").stdout)["queued"] is True
+    assert service.routes == ["GET /sources"] * 2 + ["POST /sources/s1/scrape"] * 2
+
+
+def test_stats_are_shown(service: Service) -> None:
+    service.script = [(200, {"ready": 3, "proxies": {"active": 3}}, {})] * 2
+
+    assert run(service, "stats").stdout == 'ready\t3\nproxies\t{"active": 3}\n'
+    assert json.loads(run(service, "stats", "--json").stdout)["ready"] == 3
+
+
+def test_proxies_are_listed_with_filters(service: Service) -> None:
+    service.script = [(200, {"proxies": [PROXY], "next": None}, {})] * 2
+
+    found = run(service, "proxies", "--status", "active", "--anonymity", "elite", "--country", "de", "--tag", "eu")
+
+    assert found.stdout == f"{'a' * 20}\thttp://198.51.100.1:80\tactive\tde\telite\t0.5\n"
+    assert service.routes == ["GET /proxies?status=active&country=de&anonymity=elite&tag=eu&limit=100"]
+    assert json.loads(run(service, "proxies", "--json").stdout) == {"proxies": [PROXY], "next": None}
+
+
+def test_a_long_list_is_asked_for_page_by_page_and_says_how_to_go_on(service: Service) -> None:
+    """A page may be short, or empty, while more follow."""
+    service.script = [
+        (200, {"proxies": [PROXY] * 1_000, "next": "b" * 20}, {}),
+        (200, {"proxies": [], "next": "c" * 20}, {}),
+        (200, {"proxies": [PROXY] * 200, "next": "d" * 20}, {}),
+    ]
+
+    found = run(service, "proxies", "--limit", "1200")
+
+    assert len(found.stdout.splitlines()) == 1_200
+    assert f"--next {'d' * 20}" in found.stderr
+    assert [path.partition("?")[2] for _, path, _, _ in service.asked] == [
+        "limit=1000", f"limit=200&next={'b' * 20}", f"limit=200&next={'c' * 20}",
+    ]  # fmt: skip
+
+
+def test_a_proxy_is_explained_removed_and_restored(service: Service) -> None:
+    explained = PROXY | {"explain": {"leasable": True, "reasons": []}}
+    service.script = [(200, explained, {}), (204, None, {}), (204, None, {}), (200, PROXY, {}), (200, PROXY, {})]
+    name = str(PROXY["id"])
+
+    assert '"leasable": true' in run(service, "proxies", "show", name).stdout
+    assert run(service, "proxies", "remove", name).stdout == f"removed\t{name}\n"
+    assert json.loads(run(service, "proxies", "remove", name, "--json").stdout) == {"removed": name}
+    assert "status\tactive" in run(service, "proxies", "restore", name).stdout
+    assert json.loads(run(service, "proxies", "restore", name, "--json").stdout) == PROXY
+    assert service.routes == [
+        f"GET /proxies/{name}", f"DELETE /proxies/{name}", f"DELETE /proxies/{name}",
+        f"POST /proxies/{name}/restore", f"POST /proxies/{name}/restore",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ["proxies show x", "proxies remove x", "proxies restore x", "sources scrape x"])
+def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words: str) -> None:
+    service.script = [GONE]
+
+    found = run(service, *words.split())
+
+    assert (found.exit_code, found.stdout) == (Exit.EMPTY, "")
+    assert found.stderr == "proxypool: There is no such thing\n"
+
+
+def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PROXYPOOL_STACK", raising=False)
+
+    for words in (["dlq", "list"], ["dlq", "redrive"]):
+        found = CliRunner().invoke(app, words)
+        assert (found.exit_code, found.stdout) == (Exit.UNREACHABLE, "")
+        assert "--stack" in found.stderr
+
+
+def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    status = CliRunner().invoke(app, ["status", "--json"])
+    down = CliRunner().invoke(app, ["down", "--json"])
+
+    assert (status.exit_code, json.loads(status.stdout)) == (Exit.UNREACHABLE, {"running": False})
+    assert (down.exit_code, json.loads(down.stdout)) == (0, {"stopped": False})
+
+
+def test_a_judge_serves_until_it_is_interrupted() -> None:
+    """Its line is JSON where that is asked for; what it sees is the caller."""
+    code = "from proxypool.cli import app; app()"
+    words = ["judge", "serve", "--port", "0", "--json"]
+    server = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True, env=os.environ)
+    try:
+        assert server.stdout
+        url = json.loads(server.stdout.readline())["judge_url"]
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{url}?nonce={'0' * 32}", timeout=10) as answer:
+            seen = answer.read().decode()
+        server.send_signal(signal.SIGINT)
+        code_at_end = server.wait(10)
+    finally:
+        server.kill()
+        server.wait()
+        assert server.stdout
+        server.stdout.close()
+
+    assert "127.0.0.1" in seen
+    assert code_at_end == 0
+
+
+def test_a_judge_without_its_port_or_key_is_one_line(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = CliRunner().invoke(app, ["judge", "serve", "--port", port])
+    keyless = CliRunner().invoke(app, ["judge", "serve", "--port", "0", "--key-file", str(tmp_path / "none")])
+
+    assert (refused.exit_code, keyless.exit_code) == (Exit.FAILED, Exit.USAGE)
+    assert f"127.0.0.1:{port}" in refused.stderr
+    assert len(refused.stderr.splitlines()) == len(keyless.stderr.splitlines()) == 1
