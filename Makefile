@@ -5,7 +5,7 @@ TOOLS = .venv-tools/bin
 CODE = layers functions tests tools
 PIP = -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help up test check bench build openapi clean lock
+.PHONY: help up test check bench build openapi promises clean lock
 
 help:  ## this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -48,6 +48,9 @@ bench: .venv/.done  ## the measurements; ONLY=name for one
 
 build: .venv/.done  ## the layers for Lambda in build/aws, or with HOST=1 for this machine in build/host
 	$(BIN)/python tools/build.py $(if $(HOST),host,aws)
+
+promises: .venv/.done  ## the last column of docs/promises.md again, from the tests
+	$(BIN)/python tools/promises.py
 
 openapi: .venv/.done  ## the API's document again, from the tables of its routes
 	$(BIN)/python tools/openapi.py

@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import schemathesis
+from proxypool.leases import session_api
 from proxypool.leases.api import ROUTES
 from proxypool.local import template
 from proxypool.manage import openapi, routes
@@ -40,7 +41,7 @@ def test_the_document_has_the_templates_routes_and_no_other() -> None:
 
 def test_each_function_answers_the_routes_that_the_template_gives_it() -> None:
     """A route without code, or code without a route, is a 404 that nobody meant."""
-    assert set(ROUTES) == _routes_of("LeaseFunction")
+    assert {*ROUTES, *session_api.ROUTES} == _routes_of("LeaseFunction")
     assert set(routes.ROUTES) == _routes_of("ManageFunction")
 
 
