@@ -61,6 +61,7 @@ def test_a_source_that_cannot_be_read_is_retried_then_told_and_a_redrive_heals_i
         ("ERROR", 3, False, "unreadable"),
     ]
     assert stack.call("GET", "/sources/late")[1]["last_error"] == "unreadable"
+    assert [told["source_id"] for told in until(lambda: stack.ear.heard("source.failed"), 10)] == ["late"]
     assert stack.statuses() == before
 
     file.write_text("127.0.0.1:9\n")
@@ -72,7 +73,7 @@ def test_a_source_that_cannot_be_read_is_retried_then_told_and_a_redrive_heals_i
 
 def test_while_the_cache_is_silent_no_lease_is_granted_and_checking_goes_on(stack: LocalStack) -> None:
     """I21: 503 within three seconds, with Retry-After; a new proxy is scraped and checked meanwhile."""
-    with stack.silent_cache():
+    with stack.silent("valkey"):
         started = time.monotonic()
         status, problem, headers = stack.answer("POST", "/leases", {})
         took = time.monotonic() - started

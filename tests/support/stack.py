@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 from proxypool.local.emulator import Clients
 from proxypool.local.stack import Plan, Running, running
 
+from tests.support.bus import Ear
+
 ROOT = Path(__file__).parents[2]
 SECONDS = {
     "ScrapeRetrySeconds": "1",
@@ -39,6 +41,7 @@ class LocalStack:
 
     at: Running
     clients: Clients
+    ear: Ear
     invoked: Counter[str] = field(default_factory=Counter)  # how often `invoke` called each function
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
@@ -93,13 +96,13 @@ class LocalStack:
         return json.loads(done.stdout)
 
     @contextmanager
-    def silent_cache(self) -> Iterator[None]:
-        """Within the block Valkey takes connections and answers nothing; it goes on afterwards with all that it held."""
-        os.kill(self.at.children["valkey"], signal.SIGSTOP)
+    def silent(self, child: str) -> Iterator[None]:
+        """Within the block a child of the stack ("valkey", "farm") takes connections and answers nothing; then it goes on."""
+        os.kill(self.at.children[child], signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(self.at.children["valkey"], signal.SIGCONT)
+            os.kill(self.at.children[child], signal.SIGCONT)
 
     def proxies(self) -> list[dict[str, Any]]:
         """All proxies, as the API lists them."""
@@ -127,7 +130,8 @@ def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iter
     """Starts a stack with its farm; `parameters` are template parameters over those of `SECONDS`."""
     plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters={**SECONDS, **parameters})
     with running(plan) as found:
-        yield LocalStack(found, Clients(found.endpoint_url))
+        clients = Clients(found.endpoint_url)
+        yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
 
 
 def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:
