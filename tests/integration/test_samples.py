@@ -15,7 +15,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.client import BaseClient
 from proxypool import aws, clock, settings
+from proxypool.checks.validate import Outcome
 from proxypool.leases.build import bridge_of, cache_of
 from proxypool.manage.routes import manager
 from proxypool.manage.service import TASKS
@@ -27,10 +29,11 @@ from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.state import State
 from proxypool.table import bind
-from proxypool.tasks import last_name
+from proxypool.tasks import last_name, reason_name
 from proxypool.telemetry import log
 
 from tests.support.bus import Ear
+from tests.support.permissions import Permission, allowed, needed
 from tests.support.servers import ROOT, create_tables
 
 pytestmark = pytest.mark.xdist_group("samples")
@@ -42,6 +45,10 @@ CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=l
 def sample(function: str) -> dict[str, Any]:
     event: dict[str, Any] = json.loads((ROOT / "events" / f"{function}.json").read_text())
     return event
+
+
+def policy(function: str) -> set[Permission]:
+    return allowed(f"{function.title().replace('_', '')}Function")
 
 
 def sampled_proxy() -> ProxyRecord:
@@ -93,14 +100,14 @@ def deployment(aws_endpoint: str, valkey_url: str) -> Iterator[Deployment]:
     aws.client.cache_clear()
     name = f"sa{uuid.uuid4().hex[:8]}"
     tables, sqs = create_tables(f"{name}-"), aws.client("sqs")
-    aws.client("events").create_event_bus(Name=name)
+    aws.client("events").create_event_bus(Name=f"{name}-bus")
     aws.client("s3").create_bucket(Bucket=name)
     known = Settings(
         sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"], checks_table=tables["ChecksTable"],
         leases_table=tables["LeasesTable"], state_table=tables["StateTable"], pool=name, redis_url=valkey_url,
         scrape_queue_url=sqs.create_queue(QueueName=f"{name}-scrape")["QueueUrl"],
         validate_queue_url=sqs.create_queue(QueueName=f"{name}-validate")["QueueUrl"],
-        event_bus=name, bodies_bucket=name, expire_retry_seconds=0,
+        event_bus=f"{name}-bus", bodies_bucket=name, expire_retry_seconds=0,
         judge_secret_arn=aws.client("secretsmanager").create_secret(Name=name, SecretString="k" * 64)["ARN"],
         judge_url="http://198.51.100.1/",  # an address of no network: refused before a packet leaves
     )  # fmt: skip
@@ -115,7 +122,7 @@ def deployment(aws_endpoint: str, valkey_url: str) -> Iterator[Deployment]:
             value = getattr(known, field.name)
             environment.setenv(field.name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
         _forget_settings()
-        yield Deployment(known, Ear.on(name, aws.client, f"{name}-ear"))
+        yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
     _forget_settings()
 
 
@@ -130,6 +137,20 @@ def log_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, An
     stream = io.StringIO()
     monkeypatch.setattr(log.registered_handler, "stream", stream)
     return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def calls(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[Permission]]:
+    """What the calls of AWS that were made by now need."""
+    made: list[tuple[str, str, dict[str, Any]]] = []
+    call = BaseClient._make_api_call
+
+    def recorded(client: Any, operation: str, asked: dict[str, Any]) -> Any:
+        made.append((client.meta.service_model.service_name, operation, asked))
+        return call(client, operation, asked)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    return lambda: {one for each in made for one in needed(deployment.settings, *each)}
 
 
 def scraped(pool: Deployment, answer: Any) -> None:
@@ -205,10 +226,13 @@ SEEN: dict[str, Callable[[Deployment, Any], None]] = {
 
 
 @pytest.mark.parametrize("function", SAMPLES)
-def test_a_sample_is_taken_by_its_function(deployment: Deployment, function: str, log_lines: Any) -> None:
-    """A task logs its start and its end with duration_ms, and its run is kept; no function logs an error of its own."""
+def test_a_sample_is_taken_by_its_function(
+    deployment: Deployment, function: str, log_lines: Any, calls: Callable[[], set[Permission]]
+) -> None:
+    """A task logs its start and its end with duration_ms, and its run is kept; what it calls of AWS its policy allows."""
     answer = load(function).handler(sample(function), CONTEXT)
 
+    assert calls() - policy(function) == set()
     SEEN[function](deployment, answer)
     lines = log_lines()
     assert {line["message"] for line in lines if line["level"] == "ERROR"} <= {"judge is down"}
@@ -218,3 +242,49 @@ def test_a_sample_is_taken_by_its_function(deployment: Deployment, function: str
         assert [line["run_id"] for line in lines if line["message"] == f"{function} started"] == ["run-1"]
         (done,) = (line for line in lines if line["message"] == f"{function} done")
         assert {"duration_ms": run["duration_ms"], **run["counts"]}.items() <= done.items()
+
+
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy"])
+def test_a_message_from_the_future_fails_alone_with_its_reason(
+    deployment: Deployment, function: str, calls: Callable[[], set[Permission]]
+) -> None:
+    """Inputs 73, 74 and 82: it is reported as failed, comes again, and its reason is kept as long as a dead letter is."""
+    event = sample(function)
+    future = {**event["Records"][0], "messageId": f"future-{function}", "body": '{"v": 2}'}
+
+    answer = load(function).handler({"Records": [future]}, CONTEXT)
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": future["messageId"]}]}
+    assert calls() - policy(function) == set()
+    kept = State(deployment.settings.state_table).get(reason_name(future["messageId"]))
+    assert (kept["reason"], kept["task"]) == ("unknown version", function)
+
+
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "index_pool"])
+def test_no_records_are_no_failure_and_an_unknown_event_is_one(deployment: Deployment, function: str) -> None:
+    """Input 73: Lambda retries what raises; it does not retry what nothing failed in."""
+    app = load(function)
+
+    assert app.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
+    with pytest.raises(KeyError):
+        app.handler({"something": "else"}, CONTEXT)
+
+
+def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
+    deployment: Deployment, log_lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
+    app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
+    monkeypatch.setattr(app, "_run", lambda this, messages, context: Outcome(unfinished=set(messages)))
+
+    for attempt in ("1", "2"):
+        event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
+        assert app.handler(event, CONTEXT) == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+
+    told = [line for line in log_lines() if line["message"] == "validate_proxy failed"]
+    assert [(line["level"], line["retrying"], line["attempt"]) for line in told] == [
+        ("WARNING", True, 1),
+        ("ERROR", False, 2),
+    ]
+    assert {line["proxy_id"] for line in told} == {sampled_proxy().id}
+    assert {line["error"] for line in told} == {"Pipeline timeout after 40s"}
