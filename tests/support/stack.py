@@ -11,9 +11,10 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,7 +49,7 @@ class LocalStack:
         """One call of the HTTP API: (status, JSON)."""
         return self.answer(method, path, body, **headers)[:2]
 
-    def answer(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, Mapping[str, str]]:
+    def answer(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
         """One call of the HTTP API: (status, JSON, headers)."""
         data = None if body is None else json.dumps(body).encode()
         named = {"content-type": "application/json"} | {
@@ -57,9 +58,9 @@ class LocalStack:
         request = urllib.request.Request(f"{self.at.api_url}{path}", data=data, method=method, headers=named)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.loads(answer.read() or b"null"), answer.headers
+                return answer.status, json.loads(answer.read() or b"null"), lowered(answer.headers)
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null"), error.headers
+            return error.code, json.loads(error.read() or b"null"), lowered(error.headers)
 
     def invoke(self, function: str, event: Any = None) -> Any:
         """Invokes a function by its logical name, e.g. "ExpireLeases"; raises AssertionError when it failed."""
@@ -132,6 +133,11 @@ def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iter
     with running(plan) as found:
         clients = Clients(found.endpoint_url)
         yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
+
+
+def lowered(headers: Message) -> dict[str, str]:
+    """Headers by their names in lower case."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:
