@@ -29,10 +29,14 @@ TABLE = {
 }
 
 
-def created(resources: dict[str, Any], **more: Any) -> dict[str, str]:
-    """Creates a stack; {logical id: physical id}, with its state under "status"; `more` are the template's other parts."""
+def created(resources: dict[str, Any], **numbers: str) -> dict[str, str]:
+    """Creates a stack; {logical id: physical id}, with its state under "status"; `numbers` are its parameters."""
     cloudformation, name = boto3.client("cloudformation"), f"gap-{uuid4().hex[:8]}"
-    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources, **more}))
+    cloudformation.create_stack(
+        StackName=name,
+        TemplateBody=json.dumps({"Parameters": {name: {"Type": "Number"} for name in numbers}, "Resources": resources}),
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in numbers.items()],
+    )
     while True:
         status = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
         if not status.endswith("IN_PROGRESS"):
@@ -102,12 +106,12 @@ def a_mapping_with_a_width() -> dict[str, Any]:
         "Queue": {"Type": "AWS::SQS::Queue", "Properties": {}},
         "Mapping": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": mapping},
     }
-    return {"Parameters": {"Width": {"Type": "Number", "Default": 5}}, "Resources": resources}
+    return {"Parameters": {"Width": {"Type": "Number"}}, "Resources": resources}
 
 
 def width(template: dict[str, Any]) -> Any:
     """The width that the mapping of a created template got."""
-    made = created(template["Resources"], Parameters=template["Parameters"])
+    made = created(template["Resources"], Width="7")
     mapping = boto3.client("lambda").get_event_source_mapping(UUID=made["Mapping"])
     boto3.client("lambda").delete_event_source_mapping(UUID=made["Mapping"])
     return mapping["ScalingConfig"]["MaximumConcurrency"]
@@ -117,5 +121,5 @@ def test_a_number_that_comes_by_parameter_reaches_a_mapping_as_text_so_it_is_wri
     as_it_is, mended = a_mapping_with_a_width(), a_mapping_with_a_width()
     deploy._write_numbers(mended, {"Width": "7"})
 
-    assert width(as_it_is) == "5"
+    assert width(as_it_is) == "7"
     assert width(mended) == 7
