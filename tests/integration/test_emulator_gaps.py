@@ -110,11 +110,13 @@ def a_mapping_with_a_width() -> dict[str, Any]:
 
 
 def width(template: dict[str, Any]) -> Any:
-    """The width that the mapping of a created template got."""
+    """The width that the mapping of a created template got, as it is on the wire: boto3 would make a number of it."""
     made = created(template["Resources"], Width="7")
-    mapping = boto3.client("lambda").get_event_source_mapping(UUID=made["Mapping"])
-    boto3.client("lambda").delete_event_source_mapping(UUID=made["Mapping"])
-    return mapping["ScalingConfig"]["MaximumConcurrency"]
+    lambda_, raw = boto3.client("lambda"), []
+    lambda_.meta.events.register("after-call", lambda http_response, **_: raw.append(http_response.content))
+    lambda_.get_event_source_mapping(UUID=made["Mapping"])
+    lambda_.delete_event_source_mapping(UUID=made["Mapping"])
+    return json.loads(raw[0])["ScalingConfig"]["MaximumConcurrency"]
 
 
 def test_a_number_that_comes_by_parameter_reaches_a_mapping_as_text_so_it_is_written_in() -> None:
