@@ -1,4 +1,18 @@
-"""The seven tasks on a real stack: on their schedule, by hand, in the log, in the results and in the metrics."""
+"""The seven tasks on a real stack: by hand, in the log, in the results, in the stats.
+
+What the task reference promises to tell, and the test that sees it:
+
+    INFO  <task> at start and completion, counts, duration_ms    test_each_scheduled_function_…, test_each_queue_fed_function_…
+    INFO  scrape_source source_id count_new count_updated        test_each_queue_fed_function_logs_its_runs
+    WARN  scrape_source source_id error retrying attempt         test_failures: test_a_source_that_cannot_be_read_…
+    ERROR after the last try                                     the same; expire_leases: test_a_failed_run_is_told_…
+    ERROR validate_proxy proxy_id error="Pipeline timeout …"     integration/test_samples: test_what_was_not_checked_in_time_…
+    proxy.new_batch, proxy.pool_low, source.stale                test_events
+    source.failed                                                test_failures: test_a_source_that_cannot_be_read_…
+    a result kept for 3,600 s, read by its id                    here; its end: integration/test_kill_switch
+    last_scrape_at, last_validation_at                           test_the_stats_tell_when_it_last_scraped_and_checked
+    the schedules                                                test_within_a_minute, unit/test_template
+"""
 
 from __future__ import annotations
 

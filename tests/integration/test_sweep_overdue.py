@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from proxypool import aws
+from proxypool import aws, clock
 from proxypool.checks.sweep import Sweep
 from proxypool.proxies.proxy import Kind
 from proxypool.proxies.table import ProxyTable
@@ -51,3 +52,15 @@ def test_a_sweep_that_is_held_back_by_a_full_queue_tells_what_is_due(sweep: Swee
 
 def test_a_sweep_that_sends_all_leaves_nothing_overdue(sweep: Sweep) -> None:
     assert counts(sweep, 100) == {"count": 5, "overdue": 0, "backlog": 0}
+
+
+def test_two_sweeps_that_overlap_ask_twice_and_each_proxy_is_claimed_once(sweep: Sweep) -> None:
+    """Input 84: a slow sweep and the next one send the same messages; the claim decides."""
+    with ThreadPoolExecutor(2) as both:
+        sent = [run["count"] for run in both.map(lambda most: counts(sweep, most), (100, 100))]
+    due = {record.id: clock.epoch(record.next_check_at or NOW) for record in sweep.proxies.scan()}
+
+    claims = [sweep.proxies.claim_many(due, now=LATER, claim_seconds=150) for _ in range(2)]
+
+    assert sum(sent) >= len(due)
+    assert [len(claim) for claim in claims] == [len(due), 0]
