@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from proxypool.local import template
 from proxypool.telemetry import NAMESPACE, Metric
 
