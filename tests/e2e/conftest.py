@@ -22,5 +22,5 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         listed = json.loads(Path(found.at.farm).read_text())["list_file"]
         assert found.call("POST", "/sources", {"id": "farm", "path": listed, "parser": "lines"})[0] == 201
         assert found.call("POST", "/sources/farm/scrape")[0] in (200, 202)
-        until(lambda: found.statuses().get("active") and not found.statuses().get("unchecked"), 60)
+        until(lambda: found.statuses().get("active") and not found.statuses().get("unchecked"), 90)
         yield found
