@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import servers
+
+if TYPE_CHECKING:
+    from tests.support.deployment import Deployment
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +25,12 @@ def aws_endpoint() -> Iterator[str]:
     """The emulated AWS; this process's AWS_* variables lead to it."""
     with servers.emulator() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def deployment(aws_endpoint: str, valkey_url: str) -> Iterator[Deployment]:
+    """The functions' modules in this process, on the emulated AWS and a real Valkey: one for all tests of a file."""
+    from tests.support.deployment import deployed  # only where it is asked for: it imports all stages
+
+    with deployed(valkey_url) as found:
+        yield found

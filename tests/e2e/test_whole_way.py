@@ -1,53 +1,39 @@
-"""The straight way on a real stack: a source's bytes → proxies → checks → stream → index → lease → fetch → ledger.
-
-One stack serves all tests of this file (they run in order, on one worker): each uses what it makes itself.
-"""
+"""The straight way on a real stack: a source's bytes → proxies → checks → stream → index → lease → fetch → ledger."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import redis
 
-from tests.support.stack import LocalStack, local_stack, until
+from tests.support.stack import LocalStack, until
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(120)]
 
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack whose farm was scraped and checked."""
-    with local_stack(tmp_path_factory.mktemp("stack")) as found:
-        assert found.at.farm is not None
-        listed = json.loads(Path(found.at.farm).read_text())["list_file"]
-        status, source = found.call("POST", "/sources", {"id": "farm", "path": listed, "parser": "lines"})
-        assert status == 201, source
-        assert found.call("POST", "/sources/farm/scrape")[0] in (200, 202)
-        until(lambda: not statuses(found).get("unchecked") and statuses(found).get("active"), 60)
-        yield found
-
-
-def proxies(stack: LocalStack) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = stack.call("GET", "/proxies")[1]["proxies"]
-    return found
-
-
-def statuses(stack: LocalStack) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for proxy in proxies(stack):
-        counted[proxy["status"]] = counted.get(proxy["status"], 0) + 1
-    return counted
+WORKING = ("fast", "slow", "leaking", "password")
+USELESS = ("dead", "silent", "tampering", "nopassword")
 
 
 def leased(stack: LocalStack, **wanted: Any) -> dict[str, Any]:
-    status, lease = stack.call("POST", "/leases", wanted)
-    assert status == 201, lease
-    return dict(lease)
+    """A lease, as soon as the leases of the tests before have ended."""
+
+    def ask() -> Any:
+        status, lease = stack.call("POST", "/leases", wanted)
+        return status == 201 and lease
+
+    return dict(until(ask, 10))
+
+
+def everyone(stack: LocalStack, **wanted: Any) -> list[dict[str, Any]]:
+    """Leases of all that can be had right now; each is given back."""
+    status, answer = stack.call("POST", "/leases", {"count": 50, "ttl_seconds": 5, **wanted})
+    leases: list[dict[str, Any]] = answer.get("leases", []) if status == 201 else []
+    for lease in leases:
+        stack.call("DELETE", f"/leases/{lease['id']}")
+    return leases
 
 
 def exit_ips(stack: LocalStack, *kinds: str) -> set[str]:
@@ -64,94 +50,92 @@ def test_a_leased_proxy_carries_a_request_by_its_own_exit(stack: LocalStack) -> 
     assert stack.call("POST", f"/leases/{lease['id']}/release", {"outcome": "ok"})[0] == 204
 
 
-def test_two_leases_at_once_never_hold_the_same_proxy(stack: LocalStack) -> None:
-    """I1: exclusive."""
-    first, second = leased(stack), leased(stack)
+def test_what_the_checks_say_of_the_farm_is_the_truth(stack: LocalStack) -> None:
+    """Each kind of proxy stands in the table as what it is; one that tampers enters no ready set."""
+    listed = [proxy for proxy in stack.proxies() if proxy["sources"] == ["farm"]]
+    working = {proxy["exit_ip"] for proxy in listed if proxy["status"] == "active" and not proxy["tampered"]}
 
-    assert first["proxy_id"] != second["proxy_id"]
-
-    for lease in (first, second):
-        stack.call("DELETE", f"/leases/{lease['id']}")
-
-
-def test_a_lease_ends_with_its_ttl_and_no_job_runs(stack: LocalStack) -> None:
-    held = []
-    while (answer := stack.call("POST", "/leases", {"ttl_seconds": 3}))[0] == 201:
-        held.append(answer[1]["proxy_id"])
-
-    lease = until(lambda: (found := stack.call("POST", "/leases", {"ttl_seconds": 1}))[0] == 201 and found[1], 10)
-
-    assert answer[0] == 409
-    assert lease["proxy_id"] in held
+    assert working == exit_ips(stack, *WORKING)
+    assert len(listed) == len(stack.farm())
 
 
 def test_only_proxies_that_work_are_leased(stack: LocalStack) -> None:
-    """Neither a dead one, nor one that tampers; a leaking one never as anonymous."""
-    time.sleep(1.1)  # the leases of the test before
-    _, answer = stack.call("POST", "/leases", {"count": 50, "ttl_seconds": 2})
-    exits = {lease["exit_ip"] for lease in answer["leases"]}
+    """I7: a dead one is never leased, nor one that is silent, tampers or wants a password; all others are."""
+    exits = until(lambda: {lease["exit_ip"] for lease in everyone(stack)} == exit_ips(stack, *WORKING), 10)
 
     assert exits
-    assert not exits & exit_ips(stack, "dead", "silent", "tampering", "nopassword")
-    leaking = {lease["anonymity"] for lease in answer["leases"] if lease["exit_ip"] in exit_ips(stack, "leaking")}
-    assert leaking <= {"transparent"}
+    assert not exit_ips(stack, *USELESS) & exit_ips(stack, *WORKING)
 
 
-def test_a_released_lease_stands_in_the_ledger(stack: LocalStack) -> None:
-    time.sleep(2.1)
-    lease = leased(stack)
-    stack.call("POST", f"/leases/{lease['id']}/release", {"outcome": "success"})
+def test_a_leaking_proxy_is_never_leased_as_anonymous(stack: LocalStack) -> None:
+    """Input 42: it tells the caller's address, and is had only by who takes a transparent one."""
+    by_kind = {level: {lease["exit_ip"] for lease in everyone(stack, anonymity=level)}
+               for level in ("transparent", "anonymous", "elite")}  # fmt: skip
+    leaking = exit_ips(stack, "leaking")
+
+    assert leaking <= by_kind["transparent"]
+    assert by_kind["anonymous"]
+    assert not leaking & (by_kind["anonymous"] | by_kind["elite"])
+
+
+def test_two_leases_at_once_never_hold_the_same_proxy(stack: LocalStack) -> None:
+    """I1: exclusive, and that for all that there are."""
+    first = leased(stack, count=2, ttl_seconds=30)["leases"]
+    second = stack.call("POST", "/leases", {"count": 50, "ttl_seconds": 30})[1]["leases"]
+    held = [lease["proxy_id"] for lease in first + second]
+
+    assert len(set(held)) == len(held) == len(exit_ips(stack, *WORKING))
+    assert stack.call("POST", "/leases", {})[1]["type"] == "pool_empty"
+
+    for lease in first + second:
+        assert stack.call("DELETE", f"/leases/{lease['id']}")[0] == 204
+
+
+def test_a_lease_ends_with_its_ttl_and_no_job_runs(stack: LocalStack) -> None:
+    """I4: the schedule of expire_leases is a day away."""
+    before = stack.call("GET", "/stats/pool")[1]["tasks"]["expire_leases"]["id"]
+    held = {lease["proxy_id"] for lease in leased(stack, count=50, ttl_seconds=2)["leases"]}
+    status, problem, headers = stack.answer("POST", "/leases")
+
+    again = leased(stack)
+
+    assert (status, problem["type"]) == (409, "pool_empty")
+    assert int(headers["retry-after"]) > 0
+    assert again["proxy_id"] in held
+    assert stack.call("GET", "/stats/pool")[1]["tasks"]["expire_leases"]["id"] == before
+    stack.call("DELETE", f"/leases/{again['id']}")
+
+
+def test_released_and_expired_leases_stand_in_the_ledger(stack: LocalStack) -> None:
+    """I23: one row each, with owner, proxy, times and outcome."""
+    released, expired = leased(stack), leased(stack, ttl_seconds=1)
+    stack.call("POST", f"/leases/{released['id']}/release", {"outcome": "blocked"})
+    until(lambda: stack.call("GET", f"/leases/{expired['id']}")[0] == 404, 5)
 
     stack.invoke("ExpireLeases")
 
-    item = stack.clients("dynamodb").get_item(
-        TableName=stack.at.outputs["LeasesTable"], Key={"lease_id": {"S": lease["id"]}}
-    )
-    assert item["Item"]["proxy_id"]["S"] == lease["proxy_id"]
+    rows = {name: ledger_row(stack, lease["id"]) for name, lease in (("released", released), ("expired", expired))}
+    assert {name: row["ended"] for name, row in rows.items()} == {"released": "released", "expired": "expired"}
+    assert rows["released"]["outcome"] == "blocked"
+    assert {row["owner"] for row in rows.values()} == {"local"}
+    assert rows["expired"]["proxy_id"] == expired["proxy_id"]
+    assert all(int(row["ended_ms"]) >= int(row["granted_ms"]) for row in rows.values())
 
 
-def test_a_message_nobody_can_read_ends_in_the_dead_letter_queue(stack: LocalStack) -> None:
-    """input 74, I14."""
-    sqs = stack.clients("sqs")
-    sqs.send_message(QueueUrl=stack.at.outputs["ValidateQueueUrl"], MessageBody="not JSON", MessageGroupId="x")
-
-    found = until(lambda: stack.messages("ValidateDeadLetterQueue"), 40)
-
-    assert found[0]["Body"] == "not JSON"
-    reason = stack.clients("dynamodb").get_item(
-        TableName=stack.at.outputs["StateTable"], Key={"name": {"S": f"reason:{found[0]['MessageId']}"}}
-    )
-    assert "not JSON" in reason["Item"]["value"]["S"]
-
-
-@pytest.mark.parametrize(
-    ("function", "task"),
-    [
-        ("ScrapeAll", "scrape_all"),
-        ("RevalidateSweep", "revalidate_sweep"),
-        ("PruneDeadProxies", "prune_dead_proxies"),
-        ("PruneOldChecks", "prune_old_checks"),
-        ("ExpireLeases", "expire_leases"),
-    ],
-)
-def test_each_scheduled_function_runs_and_its_run_is_kept(stack: LocalStack, function: str, task: str) -> None:
-    stack.invoke(function)
-
-    run = stack.call("GET", "/stats/pool")[1]["tasks"][task]
-    assert run["status"] == "done"
-    assert isinstance(run["duration_ms"], int)
-    assert stack.call("GET", f"/tasks/{run['id']}")[1] == run
+def ledger_row(stack: LocalStack, lease_id: str) -> dict[str, str]:
+    key = {"lease_id": {"S": lease_id}}
+    item = stack.clients("dynamodb").get_item(TableName=stack.at.outputs["LeasesTable"], Key=key)["Item"]
+    return {name: next(iter(value.values())) for name, value in item.items()}
 
 
 def test_a_flushed_cache_is_rebuilt(stack: LocalStack) -> None:
-    """input 78."""
-    import redis
-
+    """Input 78: closed until expire_leases has filled it from the table, then the same proxies as before."""
     with redis.Redis.from_url(stack.at.redis_url) as cache:
         cache.flushall()
-    assert stack.call("POST", "/leases", {})[0] == 503
+    status, problem, headers = stack.answer("POST", "/leases", {})
+    assert (status, problem["type"]) == (503, "rebuilding")
+    assert int(headers["retry-after"]) > 0
 
     stack.invoke("ExpireLeases")
 
-    lease = until(lambda: (found := stack.call("POST", "/leases", {"ttl_seconds": 1}))[0] == 201 and found[1], 20)
-    assert lease["proxy_id"] in {proxy["id"] for proxy in proxies(stack) if proxy["status"] == "active"}
+    assert {lease["exit_ip"] for lease in everyone(stack)} == exit_ips(stack, *WORKING)

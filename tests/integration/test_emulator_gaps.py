@@ -10,7 +10,7 @@ from uuid import uuid4
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from proxypool.local import httpapi
+from proxypool.local import deploy, httpapi
 
 pytestmark = pytest.mark.usefixtures("aws_endpoint")
 
@@ -29,10 +29,14 @@ TABLE = {
 }
 
 
-def created(resources: dict[str, Any]) -> dict[str, str]:
-    """Creates a stack; {logical id: physical id}, with its state under "status"."""
+def created(resources: dict[str, Any], **numbers: str) -> dict[str, str]:
+    """Creates a stack; {logical id: physical id}, with its state under "status"; `numbers` are its parameters."""
     cloudformation, name = boto3.client("cloudformation"), f"gap-{uuid4().hex[:8]}"
-    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps({"Resources": resources}))
+    cloudformation.create_stack(
+        StackName=name,
+        TemplateBody=json.dumps({"Parameters": {name: {"Type": "Number"} for name in numbers}, "Resources": resources}),
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in numbers.items()],
+    )
     while True:
         status = cloudformation.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
         if not status.endswith("IN_PROGRESS"):
@@ -88,3 +92,36 @@ def test_messages_cannot_be_moved_back_by_one_call_so_redrive_does_it_by_itself(
 
     with pytest.raises(ClientError):
         sqs.start_message_move_task(SourceArn="arn:aws:sqs:us-east-1:000000000000:gap")
+
+
+def a_mapping_with_a_width() -> dict[str, Any]:
+    """A template whose mapping has its width by parameter; switched off, since such a width stops the emulator's poller."""
+    mapping = {
+        "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]},
+        "FunctionName": "gap",
+        "Enabled": False,
+        "ScalingConfig": {"MaximumConcurrency": {"Ref": "Width"}},
+    }
+    resources = {
+        "Queue": {"Type": "AWS::SQS::Queue", "Properties": {}},
+        "Mapping": {"Type": "AWS::Lambda::EventSourceMapping", "Properties": mapping},
+    }
+    return {"Parameters": {"Width": {"Type": "Number"}}, "Resources": resources}
+
+
+def width(template: dict[str, Any]) -> Any:
+    """The width that the mapping of a created template got, as it is on the wire: boto3 would make a number of it."""
+    made = created(template["Resources"], Width="7")
+    lambda_, raw = boto3.client("lambda"), []
+    lambda_.meta.events.register("after-call", lambda http_response, **_: raw.append(http_response.content))
+    lambda_.get_event_source_mapping(UUID=made["Mapping"])
+    lambda_.delete_event_source_mapping(UUID=made["Mapping"])
+    return json.loads(raw[0])["ScalingConfig"]["MaximumConcurrency"]
+
+
+def test_a_number_that_comes_by_parameter_reaches_a_mapping_as_text_so_it_is_written_in() -> None:
+    as_it_is, mended = a_mapping_with_a_width(), a_mapping_with_a_width()
+    deploy._write_numbers(mended, {"Width": "7"})
+
+    assert width(as_it_is) == "7"
+    assert width(mended) == 7

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from typing import Any, TypeVar
 
 from proxypool.local.emulator import Clients
 from proxypool.local.stack import Plan, Running, running
+
+from tests.support.bus import Ear
 
 ROOT = Path(__file__).parents[2]
 SECONDS = {
@@ -22,6 +30,7 @@ SECONDS = {
     "CheckConnectSeconds": "1",
     "CheckStageSeconds": "2",
     "CheckTotalSeconds": "5",
+    "ExpireRetrySeconds": "0",
     "MaxLeaseSeconds": "60",
 }
 _T = TypeVar("_T")
@@ -33,9 +42,15 @@ class LocalStack:
 
     at: Running
     clients: Clients
+    ear: Ear
+    invoked: Counter[str] = field(default_factory=Counter)  # how often `invoke` called each function
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """One call of the HTTP API: (status, JSON)."""
+        return self.answer(method, path, body, **headers)[:2]
+
+    def answer(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        """One call of the HTTP API: (status, JSON, headers)."""
         data = None if body is None else json.dumps(body).encode()
         named = {"content-type": "application/json"} | {
             name.replace("_", "-"): value for name, value in headers.items()
@@ -43,13 +58,14 @@ class LocalStack:
         request = urllib.request.Request(f"{self.at.api_url}{path}", data=data, method=method, headers=named)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
-                return answer.status, json.loads(answer.read() or b"null")
+                return answer.status, json.loads(answer.read() or b"null"), lowered(answer.headers)
         except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null")
+            return error.code, json.loads(error.read() or b"null"), lowered(error.headers)
 
     def invoke(self, function: str, event: Any = None) -> Any:
         """Invokes a function by its logical name, e.g. "ExpireLeases"; raises AssertionError when it failed."""
         name = self.at.outputs[f"{function}Function"]
+        self.invoked[function] += 1
         answer = self.clients("lambda").invoke(FunctionName=name, Payload=json.dumps(event or {}).encode())
         payload = json.loads(answer["Payload"].read() or b"null")
         assert "FunctionError" not in answer, payload
@@ -57,12 +73,14 @@ class LocalStack:
 
     def log(self, function: str) -> list[dict[str, Any]]:
         """The structured lines that a function logged."""
-        group = f"/aws/lambda/{self.at.outputs[f'{function}Function']}"
+        name = self.at.outputs[f"{function}Function"]
+        group = self.clients("lambda").get_function_configuration(FunctionName=name)["LoggingConfig"]["LogGroup"]
         logs, lines = self.clients("logs"), []
         for stream in logs.describe_log_streams(logGroupName=group)["logStreams"]:
             page = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"], startFromHead=True)
             lines += [event["message"] for event in page["events"]]
-        return [json.loads(line) for line in lines if line.startswith("{")]
+        read = [json.loads(line) for line in lines if line.startswith("{")]
+        return sorted(read, key=lambda line: str(line.get("timestamp", "")))  # each worker writes a stream of its own
 
     def messages(self, queue: str) -> list[dict[str, Any]]:
         """Up to ten messages of a queue by its output, e.g. "ValidateDeadLetterQueue"; they stay hidden for a second."""
@@ -70,6 +88,36 @@ class LocalStack:
             QueueUrl=self.at.outputs[f"{queue}Url"], MaxNumberOfMessages=10, VisibilityTimeout=1
         )
         return list(found.get("Messages", []))
+
+    def command(self, *arguments: str) -> Any:
+        """What `proxypool … --json` prints in the stack's folder."""
+        run = [sys.executable, "-c", "from proxypool_client.cli import main; main()", *arguments, "--json"]
+        done = subprocess.run(run, cwd=self.folder.parent, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    @contextmanager
+    def silent(self, child: str) -> Iterator[None]:
+        """Within the block a child of the stack ("valkey", "farm") takes connections and answers nothing; then it goes on."""
+        os.kill(self.at.children[child], signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.at.children[child], signal.SIGCONT)
+
+    def proxies(self) -> list[dict[str, Any]]:
+        """All proxies, as the API lists them."""
+        found: list[dict[str, Any]] = self.call("GET", "/proxies")[1]["proxies"]
+        return found
+
+    def statuses(self) -> Counter[str]:
+        """How many proxies have each status."""
+        return Counter(proxy["status"] for proxy in self.proxies())
+
+    @property
+    def folder(self) -> Path:
+        """The stack's state folder."""
+        return Path(str(self.at.farm)).parent
 
     def farm(self) -> list[dict[str, Any]]:
         """The truth about each proxy of the farm."""
@@ -83,7 +131,13 @@ def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iter
     """Starts a stack with its farm; `parameters` are template parameters over those of `SECONDS`."""
     plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters={**SECONDS, **parameters})
     with running(plan) as found:
-        yield LocalStack(found, Clients(found.endpoint_url))
+        clients = Clients(found.endpoint_url)
+        yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
+
+
+def lowered(headers: Message) -> dict[str, str]:
+    """Headers by their names in lower case."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:

@@ -13,6 +13,8 @@ import pytest
 from proxypool.events import Event
 from proxypool.local import template
 from proxypool.settings import Settings
+from proxypool.state import SETTINGS_CACHE_SECONDS
+from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
 
 ROOT = Path(__file__).parents[2]
@@ -69,14 +71,6 @@ def test_the_dashboard_is_json() -> None:
     dashboard = template.load(ROOT / "infra/dashboard.yaml")["Resources"]["Dashboard"]["Properties"]
 
     assert json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
-
-
-def test_an_alarm_watches_only_metrics_that_exist() -> None:
-    """An alarm on a metric that nobody writes is silent for ever."""
-    alarms = template.load(ROOT / "infra/alarms.yaml")["Resources"].values()
-    watched = {item["Properties"]["MetricName"] for item in alarms if item["Properties"]["Namespace"] == "ProxyPool"}
-
-    assert watched <= {metric.value for metric in Metric}
 
 
 @pytest.mark.parametrize(("stage", "receives"), [("Scrape", 3), ("Validate", 3), ("Fetch", 6)])
@@ -157,3 +151,98 @@ def test_every_event_of_the_bus_has_a_schema_and_a_sample_that_fits(event: Event
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({}, schema)
+
+
+EDGE = {name: item["Properties"] for name, item in template.load(ROOT / "infra/edge.yaml")["Resources"].items()}
+ALL_VIEWER_EXCEPT_HOST = "b689b0a8-53d0-40ab-baf2-68738e2966ac"
+CACHING_DISABLED = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
+
+
+def test_the_judges_distribution_hands_on_all_that_a_proxy_added_but_the_host() -> None:
+    """Input 42: http and https, nothing cached, every header; Host is the function's own, over which CloudFront signs."""
+    behavior = EDGE["Distribution"]["DistributionConfig"]["DefaultCacheBehavior"]
+
+    assert behavior["ViewerProtocolPolicy"] == "allow-all"
+    assert (behavior["CachePolicyId"], behavior["OriginRequestPolicyId"]) == (CACHING_DISABLED, ALL_VIEWER_EXCEPT_HOST)
+    assert set(behavior["AllowedMethods"]) == {"GET", "HEAD"}
+
+
+def test_the_judge_answers_its_own_distribution_alone() -> None:
+    """A function URL asks for two permissions; both name the distribution, the second holds for calls by URL only."""
+    permissions = {item["Action"]: item for item in EDGE.values() if "Action" in item}
+    source = {"Fn::Sub": "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${Distribution}"}
+
+    assert permissions.keys() == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}
+    assert all(item["SourceArn"] == source for item in permissions.values())
+    assert permissions["lambda:InvokeFunctionUrl"]["FunctionUrlAuthType"] == "AWS_IAM"
+    assert permissions["lambda:InvokeFunction"]["InvokedViaFunctionUrl"] is True
+    assert FUNCTIONS["JudgeFunction"]["FunctionUrlConfig"] == {"AuthType": "AWS_IAM"}
+    assert EDGE["AccessControl"]["OriginAccessControlConfig"]["OriginAccessControlOriginType"] == "lambda"
+
+
+@pytest.mark.parametrize(("mapping", "width"), [("ScrapeMapping", 10), ("ValidateMapping", 40)])
+def test_a_queue_takes_no_more_of_the_accounts_concurrency_than_its_width(mapping: str, width: int) -> None:
+    """Input 86: MaximumConcurrency on both, 50 in all; nothing is reserved, which a new account would refuse."""
+    scaling = RESOURCES[mapping]["Properties"]["ScalingConfig"]
+
+    assert _default(scaling["MaximumConcurrency"]["Ref"]) == width
+    assert not any("ReservedConcurrentExecutions" in function for function in FUNCTIONS.values())
+
+
+@pytest.mark.parametrize("mapping", ["ScrapeMapping", "ValidateMapping", "IndexMapping"])
+def test_a_mapping_takes_back_what_failed_and_no_more(mapping: str) -> None:
+    """Input 73: partial batch responses on all three; a filter would delete messages for good."""
+    properties = RESOURCES[mapping]["Properties"]
+
+    assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert "FilterCriteria" not in properties
+
+
+def test_a_claim_outlives_the_run_that_made_it() -> None:
+    """Inputs 71 and 84: a second delivery, or an overlapping sweep's message, finds the claim for as long as the first may run."""
+    assert _default("ClaimSeconds") >= _default("ValidateTimeLimitSeconds") + 30  # the clocks' margin
+
+
+def test_a_dead_letter_and_its_reason_live_as_long_as_each_other() -> None:
+    """Input 74: 14 days."""
+    for stage in ("Scrape", "Validate"):
+        letters = RESOURCES[f"{stage}DeadLetterQueue"]["Properties"]
+        assert letters["MessageRetentionPeriod"] == REASON_TTL_SECONDS
+        assert letters["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
+
+
+def test_what_a_caller_can_cost_is_bounded() -> None:
+    """Input 92: a throttle before the API, a quota per owner, a cap on the cache, a budget that tells."""
+    throttle = RESOURCES["Api"]["Properties"]["DefaultRouteSettings"]
+    limits = template.load(ROOT / "infra/cache.yaml")["Resources"]["Cache"]["Properties"]["CacheUsageLimits"]
+    budget = RESOURCES["Budget"]["Properties"]
+
+    assert throttle.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
+    assert SHARED["OWNER_QUOTA"] == {"Ref": "OwnerQuota"}
+    assert limits.keys() == {"DataStorage", "ECPUPerSecond"}
+    assert all("Maximum" in limit for limit in limits.values())
+    assert budget["Budget"]["BudgetLimit"]["Amount"] == {"Ref": "BudgetUsd"}
+    assert budget["NotificationsWithSubscribers"][0]["Subscribers"]
+    assert _default("BudgetUsd") > 0
+
+
+def test_the_kill_switch_is_seen_within_a_minute() -> None:
+    """Input 91: functions read it at most 30 s old, leases with the next run of expire_leases, which PATCH /settings asks for."""
+    assert SETTINGS_CACHE_SECONDS <= 30
+    assert _default("ExpireLeasesSchedule") == "rate(1 minute)"
+    assert FUNCTIONS["ManageFunction"]["Environment"]["Variables"]["EXPIRE_LEASES_FUNCTION"] == {
+        "Ref": "ExpireLeasesFunction"
+    }
+
+
+def test_the_network_lets_its_functions_reach_the_cache_and_dynamodb_and_nothing_else() -> None:
+    """No NAT, no internet gateway, no paid endpoint; what the functions may do there needs no other service."""
+    network = template.load(ROOT / "infra/network.yaml")["Resources"]
+    endpoints = [item["Properties"] for item in network.values() if item["Type"] == "AWS::EC2::VPCEndpoint"]
+
+    assert [(one["VpcEndpointType"], one["ServiceName"]) for one in endpoints] == [
+        ("Gateway", {"Fn::Sub": "com.amazonaws.${AWS::Region}.dynamodb"})
+    ]
+    assert not {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway"} & {item["Type"] for item in network.values()}
+    (ingress,) = network["CacheSecurityGroup"]["Properties"]["SecurityGroupIngress"]
+    assert (ingress["FromPort"], ingress["ToPort"]) == (6379, 6380)

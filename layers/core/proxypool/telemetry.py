@@ -84,7 +84,7 @@ class _Masking(LambdaPowertoolsFormatter):
         return super().serialize({key: _masked(str(key), value) for key, value in log.items()})
 
 
-log = Logger(service="proxypool", logger_formatter=_Masking(), use_rfc3339=True, utc=True)
+log = Logger(service="proxypool", logger_formatter=_Masking(use_rfc3339=True, utc=True))
 for noisy in ("httpx", "httpcore", "botocore", "urllib3"):  # httpx logs every URL at INFO, passwords included
     logging.getLogger(noisy).setLevel(logging.WARNING)
 

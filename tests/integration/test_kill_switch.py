@@ -1,0 +1,130 @@
+"""The operator's pause, function by function, and how long a result is kept: the real handlers on the emulated AWS."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from proxypool import aws, state
+from proxypool.leases.build import bridge_of
+from proxypool.queues import RECHECK_GROUP, ValidateMessage, encode
+from proxypool.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
+from proxypool.tasks import result_name
+
+from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
+
+pytestmark = pytest.mark.xdist_group("samples")
+
+
+@pytest.fixture
+def paused(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    """A deployment whose operator pulled the switch longer ago than a function remembers its settings."""
+    facts = State(deployment.settings.state_table)
+    facts.put(SETTINGS, {"paused": True})
+    monkeypatch.setattr(state, "_seen", {})
+    yield deployment
+    facts.put(SETTINGS, {"paused": False})
+
+
+def waiting(queue_url: str) -> dict[str, int]:
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
+    found = aws.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)["Attributes"]
+    return {name.removeprefix("ApproximateNumberOfMessages") or "Now": int(found[name]) for name in names}
+
+
+def test_a_paused_pool_scrapes_nothing_and_asks_for_nothing(paused: Deployment) -> None:
+    """Input 91: scrape_all and the sweep send nothing, a scrape that was sent is passed over until the pool runs again."""
+    assert load("scrape_all").handler(sample("scrape_all"), CONTEXT) == {"count_enqueued": 0, "paused": 1}
+    assert load("revalidate_sweep").handler(sample("revalidate_sweep"), CONTEXT) == {"count": 0, "paused": True}
+    assert load("scrape_source").handler(sample("scrape_source"), CONTEXT) == {"batchItemFailures": []}
+
+    assert paused.last("scrape_source")["counts"]["skipped"] == "paused"
+    assert (
+        waiting(paused.settings.scrape_queue_url)
+        == waiting(paused.settings.validate_queue_url)
+        == {
+            "Now": 0,
+            "Delayed": 0,
+        }
+    )
+
+
+def test_a_paused_pool_keeps_what_waits_to_be_checked(paused: Deployment) -> None:
+    """Input 91, I13: the message is put back for later and uses up none of its deliveries; the proxy is untouched."""
+    before = paused.proxy
+
+    assert load("validate_proxy").handler(sample("validate_proxy"), CONTEXT) == {"batchItemFailures": []}
+
+    assert waiting(paused.settings.validate_queue_url) == {"Now": 0, "Delayed": 1}
+    assert paused.proxy == before
+
+
+def test_a_paused_pool_leases_nothing_once_the_bridge_has_run(paused: Deployment) -> None:
+    """Input 91: 503 with Retry-After, and leases again behind the next run after the pause."""
+    app, event = load("lease"), sample("lease")
+    bridge = bridge_of(paused.settings)
+    bridge.copy_settings()
+
+    refused = app.handler(event, CONTEXT)
+
+    assert (refused["statusCode"], json.loads(refused["body"])["type"]) == (503, "paused")
+    assert int(refused["headers"]["retry-after"]) > 0
+    State(paused.settings.state_table).put(SETTINGS, {"paused": False})
+    bridge.copy_settings()
+    assert app.handler(event, CONTEXT)["statusCode"] == 201
+
+
+def test_a_function_learns_of_the_pause_within_one_period_of_its_memory(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 91: 30 s, well within the minute that is promised."""
+    facts, now = State(deployment.settings.state_table), time.monotonic()
+    monkeypatch.setattr(state, "_seen", {})
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert not state.is_paused(facts)
+
+    facts.put(SETTINGS, {"paused": True})
+    remembered = state.is_paused(facts)
+    now += SETTINGS_CACHE_SECONDS
+    learned = state.is_paused(facts)
+    facts.put(SETTINGS, {"paused": False})
+
+    assert (remembered, learned) == (False, True)
+
+
+def test_a_result_is_read_by_its_id_for_an_hour(deployment: Deployment) -> None:
+    """The seeds' keep_result of 3,600 s; input 80: past that time it is gone, though its row may still be there."""
+    load("prune_old_checks").handler(sample("prune_old_checks"), CONTEXT)
+    table, key = deployment.settings.state_table, {"name": {"S": result_name(CONTEXT.aws_request_id)}}
+    row = aws.client("dynamodb").get_item(TableName=table, Key=key)["Item"]
+
+    assert 3_590 <= int(row["ttl"]["N"]) - time.time() <= 3_600
+    assert read_task()[0] == 200
+    aws.client("dynamodb").put_item(TableName=table, Item=row | {"ttl": {"N": str(int(time.time()) - 1)}})
+    assert read_task() == (404, "not_found")
+
+
+def read_task() -> tuple[int, Any]:
+    """GET /tasks/{id} of the run; its status and what it says."""
+    event = sample("manage")
+    path = f"/tasks/{CONTEXT.aws_request_id}"
+    context = event["requestContext"]
+    event |= {"routeKey": "GET /tasks/{id}", "rawPath": path, "pathParameters": {"id": CONTEXT.aws_request_id}}
+    event["requestContext"] = context | {"http": context["http"] | {"path": path}}
+    answer = load("manage").handler(event, CONTEXT)
+    return answer["statusCode"], json.loads(answer["body"]).get("type", "task")
+
+
+def test_a_message_that_is_delivered_again_after_its_success_does_nothing(deployment: Deployment) -> None:
+    """Inputs 71 and 72: its next_check_at is not the row's any more, so that no claim is given."""
+    stale = ValidateMessage(proxy_id=sampled_proxy().id, next_check_at=1, sweep_id=RECHECK_GROUP)
+    record = {**sample("validate_proxy")["Records"][0], "body": encode(stale)}
+    before = deployment.proxy
+
+    assert load("validate_proxy").handler({"Records": [record]}, CONTEXT) == {"batchItemFailures": []}
+
+    assert deployment.last("validate_proxy")["counts"] == {"count_superseded": 1}
+    assert deployment.proxy == before

@@ -1,0 +1,192 @@
+"""Every sample in events/ is given to its function: the real handler, on the emulated AWS and a real Valkey.
+
+The environment is the template's, each variable from the settings; a sample without a line in SEEN fails.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from proxypool.checks.validate import Outcome
+from proxypool.leases.build import cache_of
+from proxypool.manage.service import TASKS
+from proxypool.proxies.proxy import Status
+from proxypool.state import State
+from proxypool.tasks import reason_name
+from proxypool.telemetry import log
+
+from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
+from tests.support.permissions import Permission, allowed, needed
+from tests.support.servers import ROOT
+
+pytestmark = pytest.mark.xdist_group("samples")
+
+SAMPLES = sorted(path.stem for path in (ROOT / "events").glob("*.json"))
+
+
+def policy(function: str) -> set[Permission]:
+    return allowed(f"{function.title().replace('_', '')}Function")
+
+
+@pytest.fixture
+def log_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
+    """What the functions logged."""
+    stream = io.StringIO()
+    monkeypatch.setattr(log.registered_handler, "stream", stream)
+    return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def calls(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[Permission]]:
+    """What the calls of AWS that were made by now need."""
+    made: list[tuple[str, str, dict[str, Any]]] = []
+    call = BaseClient._make_api_call
+
+    def recorded(client: Any, operation: str, asked: dict[str, Any]) -> Any:
+        made.append((client.meta.service_model.service_name, operation, asked))
+        return call(client, operation, asked)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    return lambda: {one for each in made for one in needed(deployment.settings, *each)}
+
+
+def scraped(pool: Deployment, answer: Any) -> None:
+    assert answer == {"batchItemFailures": []}
+    assert pool.last("scrape_source")["counts"]["count_new"] == 2
+    assert len(pool.sent(pool.settings.validate_queue_url)) == 2
+    assert [told["source_id"] for told in pool.ear.heard("proxy.new_batch")] == ["demo"]
+
+
+def enqueued(pool: Deployment, answer: Any) -> None:
+    assert answer["count_enqueued"] == 1
+    assert [message["source_id"] for message in pool.sent(pool.settings.scrape_queue_url)] == ["demo"]
+
+
+def swept(pool: Deployment, answer: Any) -> None:
+    assert answer["count"] == 1
+    (message,) = pool.sent(pool.settings.validate_queue_url)
+    assert message["proxy_id"] == sampled_proxy().id
+
+
+def left_alone(pool: Deployment, answer: Any) -> None:
+    """The judge cannot be reached: claimed, given back, told."""
+    assert answer == {"batchItemFailures": []}
+    assert pool.last("validate_proxy")["counts"] == {"count_superseded": 0, "count_inconclusive": 1}
+    assert (pool.proxy.status, pool.proxy.claim, pool.proxy.check) == (Status.ACTIVE, 0, sampled_proxy().check)
+    assert pool.ear.heard("judge.down")
+
+
+def indexed(pool: Deployment, answer: Any) -> None:
+    assert answer == {"batchItemFailures": []}
+    cache = cache_of(pool.settings)
+    assert cache.command("HGET", f"{cache.keys.tag}:p:{sampled_proxy().id}", "v") == str(sampled_proxy().version)
+
+
+def bridged(pool: Deployment, answer: Any) -> None:
+    assert answer["ready"] + answer["leases_open"] == 1
+    assert (answer["journal_length"], answer["count_rebuilt"]) == (0, 0)
+
+
+def granted(pool: Deployment, answer: Any) -> None:
+    assert answer["statusCode"] == 201
+    assert json.loads(answer["body"])["proxy_id"] == sampled_proxy().id
+
+
+def looked_at(pool: Deployment, answer: Any) -> None:
+    assert answer["statusCode"] == 200
+    assert json.loads(answer["body"])["proxies"]["active"] == 1
+
+
+def judged(pool: Deployment, answer: Any) -> None:
+    assert answer["statusCode"] == 200
+    assert json.loads(json.loads(answer["body"])["payload"])["peer"] == "192.0.2.7"
+
+
+def nothing_to_prune(pool: Deployment, answer: Any) -> None:
+    assert answer == {"count": 0}
+    assert pool.proxy.status is Status.ACTIVE
+
+
+SEEN: dict[str, Callable[[Deployment, Any], None]] = {
+    "scrape_all": enqueued,
+    "scrape_source": scraped,
+    "revalidate_sweep": swept,
+    "validate_proxy": left_alone,
+    "prune_dead_proxies": nothing_to_prune,
+    "prune_old_checks": nothing_to_prune,
+    "index_pool": indexed,
+    "expire_leases": bridged,
+    "lease": granted,
+    "manage": looked_at,
+    "judge": judged,
+}
+
+
+@pytest.mark.parametrize("function", SAMPLES)
+def test_a_sample_is_taken_by_its_function(
+    deployment: Deployment, function: str, log_lines: Any, calls: Callable[[], set[Permission]]
+) -> None:
+    """A task logs its start and its end with duration_ms, and its run is kept; what it calls of AWS its policy allows."""
+    answer = load(function).handler(sample(function), CONTEXT)
+
+    assert calls() - policy(function) == set()
+    SEEN[function](deployment, answer)
+    lines = log_lines()
+    assert {line["message"] for line in lines if line["level"] == "ERROR"} <= {"judge is down"}
+    if function in TASKS:
+        run = deployment.last(function)
+        assert (run["id"], run["status"]) == ("run-1", "done")
+        assert [line["run_id"] for line in lines if line["message"] == f"{function} started"] == ["run-1"]
+        (done,) = (line for line in lines if line["message"] == f"{function} done")
+        assert {"duration_ms": run["duration_ms"], **run["counts"]}.items() <= done.items()
+
+
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy"])
+def test_a_message_from_the_future_fails_alone_with_its_reason(
+    deployment: Deployment, function: str, calls: Callable[[], set[Permission]]
+) -> None:
+    """Inputs 73, 74 and 82: it is reported as failed, comes again, and its reason is kept as long as a dead letter is."""
+    event = sample(function)
+    future = {**event["Records"][0], "messageId": f"future-{function}", "body": '{"v": 2}'}
+
+    answer = load(function).handler({"Records": [future]}, CONTEXT)
+
+    assert answer == {"batchItemFailures": [{"itemIdentifier": future["messageId"]}]}
+    assert calls() - policy(function) == set()
+    kept = State(deployment.settings.state_table).get(reason_name(future["messageId"]))
+    assert (kept["reason"], kept["task"]) == ("unknown version", function)
+
+
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "index_pool"])
+def test_no_records_are_no_failure_and_an_unknown_event_is_one(deployment: Deployment, function: str) -> None:
+    """Input 73: Lambda retries what raises; it does not retry what nothing failed in."""
+    app = load(function)
+
+    assert app.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
+    with pytest.raises(KeyError):
+        app.handler({"something": "else"}, CONTEXT)
+
+
+def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
+    deployment: Deployment, log_lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
+    app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
+    monkeypatch.setattr(app, "_run", lambda this, messages, context: Outcome(unfinished=set(messages)))
+
+    for attempt in ("1", "2"):
+        event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
+        assert app.handler(event, CONTEXT) == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
+
+    told = [line for line in log_lines() if line["message"] == "validate_proxy failed"]
+    assert [(line["level"], line["retrying"], line["attempt"]) for line in told] == [
+        ("WARNING", True, 1),
+        ("ERROR", False, 2),
+    ]
+    assert {line["proxy_id"] for line in told} == {sampled_proxy().id}
+    assert {line["error"] for line in told} == {"Pipeline timeout after 40s"}

@@ -1,0 +1,116 @@
+"""A deployment inside of this process: tables, queues, bus and cache, and the functions' modules in their environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from proxypool import aws, clock, settings
+from proxypool.leases.build import bridge_of
+from proxypool.manage.routes import manager
+from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.table import ProxyTable, from_image, to_item
+from proxypool.settings import Settings
+from proxypool.sources.api import from_request
+from proxypool.sources.table import SourceTable
+from proxypool.state import State
+from proxypool.table import bind
+from proxypool.tasks import last_name
+
+from tests.support.bus import Ear
+from tests.support.servers import ROOT, create_tables
+
+CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
+
+
+def sample(function: str) -> dict[str, Any]:
+    """A function's sample event."""
+    event: dict[str, Any] = json.loads((ROOT / "events" / f"{function}.json").read_text())
+    return event
+
+
+def sampled_proxy() -> ProxyRecord:
+    """The proxy that the samples speak of."""
+    return from_image(sample("index_pool")["Records"][0]["dynamodb"]["NewImage"])
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A pool in this process: one source `demo`, the sampled proxy, ready and due, and the functions' environment."""
+
+    settings: Settings
+    ear: Ear
+
+    @property
+    def proxy(self) -> ProxyRecord:
+        """The sampled proxy's row."""
+        found = ProxyTable(self.settings.proxies_table).get(sampled_proxy().id)
+        assert found is not None
+        return found
+
+    def sent(self, queue_url: str) -> list[dict[str, Any]]:
+        """Bodies of what lay in a queue; they are taken out."""
+        sqs = aws.client("sqs")
+        found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10).get("Messages", [])
+        for message in found:
+            sqs.delete_message(QueueUrl=queue_url, ReceiptHandle=message["ReceiptHandle"])
+        return [json.loads(message["Body"]) for message in found]
+
+    def last(self, task: str) -> dict[str, Any]:
+        """What the last run of a task left."""
+        run: dict[str, Any] = State(self.settings.state_table).get(last_name(task))
+        return run
+
+
+def load(function: str) -> ModuleType:
+    """The function's module, fresh, as a new environment of Lambda has it."""
+    spec = importlib.util.spec_from_file_location(f"sampled_{function}", ROOT / "functions" / function / "app.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def deployed(redis_url: str) -> Iterator[Deployment]:
+    """Makes all that the template makes for the functions, at the AWS of this process and in a pool of its own name."""
+    aws.client.cache_clear()
+    name = f"sa{uuid.uuid4().hex[:8]}"
+    tables, sqs = create_tables(f"{name}-"), aws.client("sqs")
+    aws.client("events").create_event_bus(Name=f"{name}-bus")
+    aws.client("s3").create_bucket(Bucket=name)
+    known = Settings(
+        sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"], checks_table=tables["ChecksTable"],
+        leases_table=tables["LeasesTable"], state_table=tables["StateTable"], pool=name, redis_url=redis_url,
+        scrape_queue_url=sqs.create_queue(QueueName=f"{name}-scrape")["QueueUrl"],
+        validate_queue_url=sqs.create_queue(QueueName=f"{name}-validate")["QueueUrl"],
+        event_bus=f"{name}-bus", bodies_bucket=name, expire_retry_seconds=0,
+        judge_secret_arn=aws.client("secretsmanager").create_secret(Name=name, SecretString="k" * 64)["ARN"],
+        judge_url="http://198.51.100.1/",  # an address of no network: refused before a packet leaves
+    )  # fmt: skip
+    source = from_request({"id": "demo", "inline": "8.8.8.8:80\n8.8.4.4:80"}, settings=known, now=clock.now())
+    SourceTable(known.sources_table).put_new(source)
+    item = to_item(replace(sampled_proxy(), last_checked_at=clock.now()))
+    bind(type(item), known.proxies_table)
+    item.save()
+    bridge_of(known).run("first", until=float("inf"))
+    with pytest.MonkeyPatch.context() as environment:
+        for field in fields(Settings):
+            value = getattr(known, field.name)
+            environment.setenv(field.name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
+        _forget_settings()
+        yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
+    _forget_settings()
+
+
+def _forget_settings() -> None:
+    settings.settings.cache_clear()
+    manager.cache_clear()
