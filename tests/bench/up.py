@@ -25,5 +25,5 @@ def first_lease(name: str, folder: str) -> Row:
         [*COMMAND, "up", "--detach", "--json", "--state", folder], capture_output=True, text=True, timeout=180
     )
     subprocess.run([*COMMAND, "down", "--state", folder], capture_output=True, timeout=60)
-    seconds = json.loads(done.stdout)["ready_seconds"] if done.returncode == 0 else None
+    seconds = json.loads(done.stdout)["first_lease_seconds"] if done.returncode == 0 else None
     return Row(name=name, value=seconds, unit="s", target=TARGET_SECONDS, reason=done.stderr.strip()[-200:])
