@@ -29,7 +29,7 @@ help:  ## this list
 	$(CHECK_PYTHON)
 	@echo "Installing sam, cfn-lint and checkov into .venv-tools: about 400 MB, one to two minutes."
 	@$(PYTHON) -m venv .venv-tools
-	@$(TOOLS)/python $(PIP) --log .venv-tools/pip.log --no-deps --require-hashes --requirement tools/requirements.txt || { echo "$(NOT_INSTALLED) .venv-tools/pip.log" >&2; exit 1; }
+	@$(TOOLS)/python $(PIP) --log .venv-tools/pip.log --no-deps --require-hashes --requirement tools/requirements.txt >/dev/null 2>&1 || { echo "$(NOT_INSTALLED) .venv-tools/pip.log" >&2; exit 1; }
 	@touch $@
 
 up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own lists, DETACH=1 for the background
