@@ -118,6 +118,13 @@ def test_a_deployed_judge_comes_with_its_key_from_a_file(tmp_path: Path) -> None
     assert (judge.url, judge.https_url, judge.key) == ("http://j.example.com/", "https://j.example.com/", "0123abcd")
 
 
+def test_a_judge_that_the_file_names_serves_loopback_proxies_too(tmp_path: Path) -> None:
+    judge = read(tmp_path, '[judge]\nurl = "http://127.0.0.1:1/get"\n[[source]]\ninline = "127.0.0.2:80"\n').judge
+
+    assert judge is not None
+    assert judge.url == "http://127.0.0.1:1/get"
+
+
 def test_the_environment_may_name_the_judge(tmp_path: Path) -> None:
     judge = read(tmp_path, "192.0.2.7:80\n", "mine.txt", PROXYPOOL_JUDGE_URL="http://j.example.com/").judge
 

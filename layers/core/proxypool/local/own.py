@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from proxypool.local.process import LocalStackError
 
-PUBLIC_JUDGE, PUBLIC_JUDGE_HTTPS = "http://httpbin.org/get", "https://httpbin.org/get"
+PUBLIC_JUDGE = "http://httpbin.org/get"
 RULE = 'use only proxies that you own, rent, or may use in writing (README, "Open proxies and AWS\'s rules")'
 _HOST = re.compile(r"(?:@|//|^)\[?([0-9A-Fa-f.:]*?)\]?:\d")
 
@@ -23,10 +23,13 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnJudge:
-    """A judge that real proxies can reach. Without a key its answers are unsigned, and every verdict says so."""
+    """A judge that real proxies can reach: one of ours with its key, or somebody's echo service (httpbin's form).
+
+    Without a key nothing is signed, and every verdict says so; HTTPS is then asked of the same host.
+    """
 
     url: str
-    https_url: str
+    https_url: str = ""
     key: str = ""
 
 
@@ -49,7 +52,7 @@ def read_own(file: Path, environment: Mapping[str, str] = os.environ) -> Own:
     sources = [_absolute(source, file.parent) for source in _sources(said, file)]
     if any(_is_public(source) for source in sources) and said.get("acknowledge") is not True:
         raise LocalStackError(f"{file}: write `acknowledge = true` at its top when this holds: {RULE}")
-    if all(_only_loopback(_list_of(source)) for source in sources):
+    if "judge" not in said and all(_only_loopback(_list_of(source)) for source in sources):
         return Own(sources=sources, judge=None)
     return Own(sources=sources, judge=_judge(said.get("judge", {}), file, environment))
 
@@ -79,7 +82,7 @@ def _judge(said: Any, file: Path, environment: Mapping[str, str]) -> OwnJudge:
     key_file = said.get("key_file") or environment.get("PROXYPOOL_JUDGE_KEY_FILE")
     return OwnJudge(
         url=said.get("url") or environment.get("PROXYPOOL_JUDGE_URL") or PUBLIC_JUDGE,
-        https_url=said.get("https_url") or environment.get("PROXYPOOL_JUDGE_HTTPS_URL") or PUBLIC_JUDGE_HTTPS,
+        https_url=said.get("https_url") or environment.get("PROXYPOOL_JUDGE_HTTPS_URL") or "",
         key=_text_of(file.parent / Path(key_file).expanduser()).strip() if key_file else "",
     )
 

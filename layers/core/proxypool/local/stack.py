@@ -104,7 +104,7 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     clock.lap("deploy")
     if plan.judge:
         judge_url = plan.judge.url
-        clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=plan.judge.key)
+        _share_key(clients("secretsmanager"), outputs["JudgeSecretArn"], plan.judge.key)
     else:
         key = clients("secretsmanager").get_secret_value(SecretId=outputs["JudgeSecretArn"])["SecretString"]
         farm = children.add("farm", start_farm(plan, ports, key))
@@ -141,6 +141,12 @@ class _Children:
         return child
 
 
+def _share_key(secrets: Any, secret: str, key: str) -> None:
+    """Lets this stack read what a deployed judge signs."""
+    if key:
+        secrets.put_secret_value(SecretId=secret, SecretString=key)
+
+
 def _restore(environment: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(environment)
@@ -173,8 +179,10 @@ def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
 
 def parameters(plan: Plan, ports: Mapping[str, int], redis_url: str) -> dict[str, str]:
     """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
-    if plan.judge:
+    if plan.judge and plan.judge.key:
         judge = {"JudgeUrl": plan.judge.url, "JudgeHttpsUrl": plan.judge.https_url, "JudgeCaFile": ""}
+    elif plan.judge:
+        judge = {"JudgeUrl": "none", "JudgeEchoUrls": plan.judge.url, "JudgeHttpsUrl": "", "JudgeCaFile": ""}
     else:
         judge = {
             "JudgeUrl": f"http://{LOOPBACK}:{ports['judge']}/",
