@@ -19,7 +19,7 @@ from proxypool.local.process import LocalStackError
 FOLDER = Path(".local")
 READY_FILE = "ready.json"  # the seconds to the first lease, when it is clear; null: there was none
 FRESH_FILE = "fresh_start_seconds"
-DETACH_SECONDS = 90
+DETACH_SECONDS = 150
 STOP_SECONDS = 40
 
 local_app = typer.Typer(help="The stack on this machine: no AWS account, no Docker.", no_args_is_help=True)
@@ -168,7 +168,7 @@ def _detached(sources: Path | None, size: int, folder: Path) -> dict[str, Any]:
     from proxypool.local.stack import read_state
 
     state_folder.refuse_second(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     ready, log = folder / READY_FILE, folder / "up.log"
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "proxypool.local.commands", "up", "--state", str(folder), "-n", str(size)]

@@ -22,6 +22,7 @@ from proxypool.proxies.table import ProxyTable
 LOOK_SECONDS = 0.3
 PAGE_SECONDS = 1.0
 PATIENCE_SECONDS = 60
+PUBLIC_ECHO = "http://httpbin.org/ip"
 DEMO = "127.x.y.z proxies are the demo: a farm on this machine, not the internet."
 
 
@@ -78,7 +79,7 @@ def lines(stack: Running, folder: Path, home: Path) -> list[str]:
     program = Path(sys.executable).with_name("proxypool")
     command = shlex.quote(str(program.relative_to(home) if program.is_relative_to(home) else program))
     where = "" if folder == home / ".local" else f" --url {stack.api_url}"
-    target = f"{stack.judge_url}ip" if stack.judge_url.startswith("http://127.") else "http://httpbin.org/ip"
+    target = f"{stack.judge_url}ip" if "farm" in stack.children else PUBLIC_ECHO
     body = shlex.quote('{"ttl_seconds": 60}')
     pairs = [
         ("a proxy of your own for a minute", f"{command} lease{where}"),

@@ -27,7 +27,7 @@ OURS = ("valkey-server", "proxypool.local")
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Holds the folder for this process while the block runs; raises LocalStackError naming the process that does already."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds passwords of lists, and the judge's key
     with (folder / LOCK_FILE).open("a+") as file:
         end = time.monotonic() + LOCK_SECONDS
         while not _locked(file.fileno(), fcntl.LOCK_EX):
