@@ -45,6 +45,11 @@ class CommandLine:
             out, err = process.communicate(timeout=200)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
+    def shell(self, line: str) -> str:
+        """What a line prints that was copied from the screen."""
+        environment = {**self.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        return subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
+
     def up(self, *words: str) -> dict[str, Any]:
         """Starts in the background; where it is, with its log under `log`."""
         done = self.run("up", "--detach", "--json", *words)
@@ -124,12 +129,12 @@ def test_the_leased_proxy_is_one_of_the_readers_own(stack: dict[str, Any], own: 
 
 
 def test_the_lines_to_copy_lease_and_show_the_exit(stack: dict[str, Any], command: CommandLine) -> None:
-    lines = [line.strip() for line in stack["log"].splitlines() if "/ip" in line]
-    line = next(line for line in lines if line.startswith("curl"))
+    lines = [line.strip() for line in stack["log"].splitlines() if line.strip().startswith("curl")]
 
-    shown = subprocess.run(["bash", "-c", line], cwd=ROOT, env=command.environment, capture_output=True, text=True)
+    through, plain = (json.loads(command.shell(line)) for line in lines)
 
-    assert json.loads(shown.stdout)["origin"].startswith("127."), (line, shown.stderr)
+    assert through["origin"].startswith("127.")
+    assert plain["ttl_seconds"] == 60
 
 
 def test_a_second_up_is_refused_in_one_line_that_names_the_first(stack: dict[str, Any], command: CommandLine) -> None:

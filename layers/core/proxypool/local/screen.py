@@ -80,13 +80,13 @@ def lines(stack: Running, folder: Path, home: Path) -> list[str]:
     command = shlex.quote(str(program.relative_to(home) if program.is_relative_to(home) else program))
     where = "" if folder == home / ".local" else f" --url {stack.api_url}"
     target = f"{stack.judge_url}ip" if "farm" in stack.children else PUBLIC_ECHO
-    body = shlex.quote('{"ttl_seconds": 60}')
+    typed, body = "-H 'content-type: application/json'", shlex.quote('{"ttl_seconds": 60}')
     pairs = [
         ("a proxy of your own for a minute", f"{command} lease{where}"),
         ("lease, fetch through it, give back", f"{command} fetch {target}{where}"),
         ("what the target sees of a leased proxy", f"curl -s --noproxy '' -x \"$({command} lease{where})\" {target}"),
         ("how the pool is", f"{command} stats{where}"),
-        ("a lease without our client", f"curl -s --noproxy '*' -d {body} {stack.api_url}/leases"),
+        ("a lease without our client", f"curl -s --noproxy '*' {typed} -d {body} {stack.api_url}/leases"),
     ]
     text = ["Copy into another terminal:", f"    cd {shlex.quote(str(home))}"]
     for caption, line in pairs:
