@@ -3,31 +3,40 @@ PYTHON ?= python3
 BIN = .venv/bin
 TOOLS = .venv-tools/bin
 CODE = layers functions tests tools
-PIP = -m pip install --quiet --disable-pip-version-check
+PIP = -m pip install --disable-pip-version-check --retries 2
+NOT_INSTALLED = The packages were not installed: the index cannot be reached, or a package has changed. See
 
-.PHONY: help up test check bench build openapi promises clean lock
+.PHONY: help up down test check bench build openapi promises clean lock
+
+define CHECK_PYTHON
+@command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+@$(PYTHON) tools/precheck.py
+endef
 
 help:  ## this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
 
 .venv: .venv/.done  ## the environment of `up` and `test`
 .venv/.done: requirements.txt pyproject.toml layers/client/pyproject.toml
-	@$(PYTHON) tools/precheck.py
+	$(CHECK_PYTHON)
 	@echo "Installing the locked packages into .venv: about 300 MB, one to two minutes."
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python $(PIP) --require-hashes --requirement requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
-	@$(BIN)/python $(PIP) --no-deps --no-build-isolation --editable layers/client --editable .
+	@$(BIN)/python $(PIP) --log .venv/pip.log --require-hashes --requirement requirements.txt >/dev/null 2>&1 || { echo "$(NOT_INSTALLED) .venv/pip.log" >&2; exit 1; }
+	@$(BIN)/python $(PIP) --log .venv/pip.log --no-deps --no-build-isolation --editable layers/client --editable . >/dev/null 2>&1 || { echo "$(NOT_INSTALLED) .venv/pip.log" >&2; exit 1; }
 	@touch $@
 
 .venv-tools/.done: tools/requirements.txt
-	@$(PYTHON) tools/precheck.py
+	$(CHECK_PYTHON)
 	@echo "Installing sam, cfn-lint and checkov into .venv-tools: about 400 MB, one to two minutes."
 	@$(PYTHON) -m venv .venv-tools
-	@.venv-tools/bin/python $(PIP) --no-deps --require-hashes --requirement tools/requirements.txt || { echo "The package index cannot be reached, or a package has changed." >&2; exit 1; }
+	@$(TOOLS)/python $(PIP) --log .venv-tools/pip.log --no-deps --require-hashes --requirement tools/requirements.txt >/dev/null 2>&1 || { echo "$(NOT_INSTALLED) .venv-tools/pip.log" >&2; exit 1; }
 	@touch $@
 
-up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own lists
-	@$(BIN)/proxypool up $(if $(SOURCES),--sources "$(SOURCES)")
+up: .venv/.done  ## the stack on this machine; SOURCES=sources.toml for your own lists, DETACH=1 for the background
+	@$(BIN)/proxypool up $(if $(SOURCES),--sources "$(SOURCES)") $(if $(DETACH),--detach)
+
+down: .venv/.done  ## stop what `make up DETACH=1` started; its state is kept
+	@$(BIN)/proxypool down
 
 test: .venv/.done  ## all tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup

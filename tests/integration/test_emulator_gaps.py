@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
+import zipfile
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +13,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from proxypool.local import deploy, httpapi
+
+from tests.support.stack import until
 
 pytestmark = pytest.mark.usefixtures("aws_endpoint")
 
@@ -125,3 +129,44 @@ def test_a_number_that_comes_by_parameter_reaches_a_mapping_as_text_so_it_is_wri
 
     assert width(as_it_is) == "7"
     assert width(mended) == 7
+
+
+def test_a_batch_of_messages_gathers_to_its_size_within_its_window() -> None:
+    """The emulator alone gives a function ten messages at most, at once."""
+    awslambda, sqs, name = boto3.client("lambda"), boto3.client("sqs"), f"gap-{uuid4().hex[:8]}"
+    queue = sqs.create_queue(QueueName=name)["QueueUrl"]
+    awslambda.create_function(
+        FunctionName=name, Runtime="python3.13", Handler="app.handler", Role="arn:aws:iam::000000000000:role/gap",
+        Code={"ZipFile": zipped("app.py", "def handler(event, _): print('records', len(event['Records']))")},
+    )  # fmt: skip
+    awslambda.create_event_source_mapping(
+        FunctionName=name, BatchSize=20, MaximumBatchingWindowInSeconds=2,
+        EventSourceArn=sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"],
+    )  # fmt: skip
+
+    for first in (0, 10, 20):
+        entries = [{"Id": str(first + number), "MessageBody": "x"} for number in range(5 if first == 20 else 10)]
+        sqs.send_message_batch(QueueUrl=queue, Entries=entries)
+
+    assert until(lambda: sum(sizes := batch_sizes(name)) == 25 and sizes) == [20, 5]
+
+
+def zipped(name: str, text: str) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr(name, text)
+    return data.getvalue()
+
+
+def batch_sizes(function: str) -> list[int]:
+    logs, group = boto3.client("logs"), f"/aws/lambda/{function}"
+    try:
+        streams = logs.describe_log_streams(logGroupName=group)["logStreams"]
+    except ClientError:  # it has not run yet
+        return []
+    texts = [
+        event["message"]
+        for stream in streams
+        for event in logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+    ]
+    return sorted((int(text.split()[1]) for text in texts if text.startswith("records ")), reverse=True)

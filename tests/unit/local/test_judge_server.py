@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 from pathlib import Path
 
@@ -78,3 +79,10 @@ def test_certificates_are_kept_while_valid_and_made_anew_when_broken(tmp_path: P
     assert kept == first
     assert local_certificates(tmp_path).ca_file.read_bytes() != first
     assert (tmp_path / "judge-key.pem").stat().st_mode & 0o077 == 0
+
+
+def test_a_person_is_told_the_exit_address_alone() -> None:
+    head, _, body = replies(b"GET /ip HTTP/1.1\r\nHost: h\r\n\r\n", Judge(key=b"k")).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert json.loads(body) == {"origin": "127.0.0.1"}

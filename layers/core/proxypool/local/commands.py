@@ -14,10 +14,12 @@ from typing import Annotated, Any
 
 import typer
 
-from proxypool.local.process import LocalStackError, is_alive
+from proxypool.local.process import LocalStackError
 
 FOLDER = Path(".local")
-DETACH_SECONDS = 90
+READY_FILE = "ready.json"  # the seconds to the first lease, when it is clear; null: there was none
+FRESH_FILE = "fresh_start_seconds"
+DETACH_SECONDS = 150
 STOP_SECONDS = 40
 
 local_app = typer.Typer(help="The stack on this machine: no AWS account, no Docker.", no_args_is_help=True)
@@ -48,33 +50,44 @@ def up(
         typer.echo(f"proxypool: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        typer.echo(f"stopped; {folder}/ keeps the state for the next start", err=True)
+        typer.echo(
+            f"Everything is stopped. {folder}/ keeps the state: the next start leases from it at once.", err=True
+        )
 
 
 @local_app.command()
 def down(as_json: Json = False, folder: Folder = FOLDER) -> None:
-    """Stop a stack that runs in the background, by its process id. State is kept."""
-    from proxypool.local.stack import read_state
+    """Stop the stack of this folder, by its process id. State is kept."""
+    from proxypool.local import state_folder
 
-    found = read_state(folder)
+    found = state_folder.holder(folder)
     if found:
-        os.kill(found.pid, signal.SIGTERM)
+        os.kill(found, signal.SIGTERM)
         end = time.monotonic() + STOP_SECONDS
-        while is_alive(found.pid) and time.monotonic() < end:
+        while (left := state_folder.holder(folder)) and time.monotonic() < end:
             time.sleep(0.1)
-    stopped = found is not None and not is_alive(found.pid)
+        if left:
+            typer.echo(f"proxypool: process {left} does not end; its log is {folder}/up.log", err=True)
+            raise typer.Exit(1)
+    cleaned = not found and state_folder.clean_up(folder, lambda line: typer.echo(line, err=True))
+    stopped = bool(found or cleaned)
     typer.echo(json.dumps({"stopped": stopped}) if as_json else ("stopped" if stopped else "nothing runs here"))
 
 
 @local_app.command()
 def status(as_json: Json = False, folder: Folder = FOLDER) -> None:
     """Say whether a stack runs here, where, and how the pool is. Exit code 6 when none runs."""
+    from proxypool.local import state_folder
     from proxypool.local.seed import call
     from proxypool.local.stack import read_state
 
     found = read_state(folder)
     if not found:
-        typer.echo(json.dumps({"running": False}) if as_json else "nothing runs here: `proxypool up` starts it")
+        busy = state_folder.holder(folder)
+        what = (
+            f"a stack starts or ends here (process {busy})" if busy else "nothing runs here: `proxypool up` starts it"
+        )
+        typer.echo(json.dumps({"running": False, "process": busy}) if as_json else what)
         raise typer.Exit(6)
     try:
         pool: Any = call(found.api_url, "GET", "/stats/pool")
@@ -86,53 +99,77 @@ def status(as_json: Json = False, folder: Folder = FOLDER) -> None:
 def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
     from rich.console import Console
 
-    from proxypool.local import table
-    from proxypool.local.emulator import Clients
-    from proxypool.local.seed import farm_source, read_sources, seed
+    from proxypool.local import screen, seed
+    from proxypool.local.own import read_own
     from proxypool.local.stack import running
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal's window was closed
+        signal.signal(number, _interrupt)
     started = time.monotonic()
     console = Console(stderr=as_json)
-    own = read_sources(sources) if sources else []
-    again = (folder / "aws" / "state").exists()
-    with running(_plan(own, size, folder), console.print) as stack:
-        seed(stack.outputs, Clients(stack.endpoint_url), own or [farm_source(Path(stack.farm or ""))])
-        lease = table.wait_for_proxy(stack)
-        seconds = round(time.monotonic() - started, 1)
-        kept = f" (with the state of the last run, kept in {folder}/)" if again else ""
-        console.print(f"first lease after {seconds} s{kept}" if lease else "no proxy answers yet: see the table")
-        for line in table.lines(stack):
-            console.print(line, soft_wrap=True, markup=False, highlight=False)
-        if as_json:
-            typer.echo(json.dumps({**asdict(stack), "first_lease_seconds": seconds if lease else None}))
-        (folder / "ready").write_text(str(seconds))
-        table.watch(stack, console, started) if console.is_terminal else signal.pause()
+    own = read_own(sources) if sources else None
+    plan = _plan(own, size, folder)
+    console.print(_greeting(own, plan), soft_wrap=True, highlight=False)
+    with running(plan, lambda line: console.print(f"  {line}", soft_wrap=True)) as stack:
+        listed = own.sources if own else [seed.farm_source(Path(stack.farm or ""))]
+        for line in seed.seed(stack.api_url, listed, plan.data):
+            console.print(f"  {line}", soft_wrap=True, markup=False)
+
+        def tell(seconds: float | None) -> None:
+            """The first lease, or its absence; then the lines to copy."""
+            text = [_first_lease(seconds, plan)] if seconds is not None else screen.no_proxy_yet(stack)
+            if not console.is_terminal:
+                console.print(screen.picture(stack, started))
+            for line in text + screen.lines(stack, plan.folder, plan.root):
+                console.print(line, soft_wrap=True, markup=False, highlight=False)
+            if as_json:
+                typer.echo(json.dumps({**asdict(stack), "first_lease_seconds": seconds}))
+            (plan.folder / READY_FILE).write_text(json.dumps(seconds))
+
+        screen.follow(stack, console, started, tell)
 
 
-def _plan(own: list[dict[str, Any]], size: int, folder: Path) -> Any:
-    from proxypool.local.seed import is_loopback_only
+def _greeting(own: Any, plan: Any) -> str:
+    if own is None:
+        return f"A demo pool: {plan.farm_size} proxies on loopback (127.x.y.z), good and bad ones, and AWS emulated beside them."
+    from proxypool.local.own import RULE
+
+    if own.judge is None:
+        return "Your own sources, all on loopback: the stack's own judge checks them."
+    judge = f"judge {own.judge.url}, " + (
+        "signed" if own.judge.key else "unsigned: whoever carries an answer may alter it"
+    )
+    return f"Your own sources, {judge}. Please {RULE}."
+
+
+def _first_lease(seconds: float, plan: Any) -> str:
+    """The sentence about the first lease; a run with kept state compares itself with the fresh one."""
+    fresh = plan.data / FRESH_FILE
+    if not fresh.exists():
+        fresh.write_text(str(seconds))
+        return f"First lease after {seconds} s. The state is kept in {plan.folder}: the next start is faster."
+    return f"First lease after {seconds} s, from the state of the last run (a fresh start took {fresh.read_text()} s)."
+
+
+def _plan(own: Any, size: int, folder: Path) -> Any:
     from proxypool.local.stack import Plan
 
-    root = folder.resolve().parent if (folder.resolve().parent / "template.yaml").exists() else Path.cwd()
-    if not own:
-        return Plan(root=root, folder=folder.resolve(), farm_size=size)
-    return Plan(
-        root=root,
-        folder=folder.resolve(),
-        farm_size=0,
-        with_judge=is_loopback_only(own),  # the loopback judge can be reached by proxies on loopback alone
-        judge_url=os.environ.get("PROXYPOOL_JUDGE_URL", "http://httpbin.org/get"),
-        judge_https_url=os.environ.get("PROXYPOOL_JUDGE_HTTPS_URL", "https://httpbin.org/get"),
-    )
+    folder = folder.resolve()
+    root = folder.parent if (folder.parent / "template.yaml").exists() else Path.cwd()
+    if own is None:
+        return Plan(root=root, folder=folder, farm_size=size)
+    if own.judge is None:  # the loopback judge can be reached by proxies on loopback alone
+        return Plan(root=root, folder=folder, farm_size=0)
+    return Plan(root=root, folder=folder, farm_size=0, judge=own.judge)
 
 
 def _detached(sources: Path | None, size: int, folder: Path) -> dict[str, Any]:
-    from proxypool.local.stack import read_state, refuse_second
+    from proxypool.local import state_folder
+    from proxypool.local.stack import read_state
 
-    refuse_second(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    ready, log = folder / "ready", folder / "up.log"
+    state_folder.refuse_second(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ready, log = folder / READY_FILE, folder / "up.log"
     ready.unlink(missing_ok=True)
     command = [sys.executable, "-m", "proxypool.local.commands", "up", "--state", str(folder), "-n", str(size)]
     with log.open("wb") as output:
@@ -147,7 +184,7 @@ def _detached(sources: Path | None, size: int, folder: Path) -> dict[str, Any]:
     while child.poll() is None and time.monotonic() < end:
         found = read_state(folder)
         if found and ready.exists():
-            return {**asdict(found), "ready_seconds": float(ready.read_text())}
+            return {**asdict(found), "first_lease_seconds": json.loads(ready.read_text() or "null")}
         time.sleep(0.1)
     lines = log.read_text(errors="replace").strip().splitlines() or ["it did not start"]
     child.terminate()
@@ -158,7 +195,7 @@ def _print(value: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(value))
         return
-    for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "pid", "ready_seconds"):
+    for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "pid", "first_lease_seconds"):
         if name in value:
             typer.echo(f"{name}\t{value[name]}")
     for name, item in (value.get("pool") or {}).items():

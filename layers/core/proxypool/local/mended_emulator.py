@@ -1,19 +1,23 @@
-"""Starts the emulator with one gap mended inside of it: its PartiQL writes reach no stream, where DynamoDB's do.
+"""Starts the emulator with two gaps mended inside of it, where only its own process can mend them.
 
-Run as a module in the emulator's own process; the version is pinned, and a contract test watches the gap.
+Its PartiQL writes reach no stream, where DynamoDB's do. Its batches of SQS messages hold ten at most and wait for no window, so that
+a hundred new proxies start ten cold functions at once. The version is pinned, and contract tests watch both gaps.
 """
 
 from __future__ import annotations
 
 import copy
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from ministack.app import main
-from ministack.services import dynamodb
+from ministack.core.concurrency import esm_wake
+from ministack.services import dynamodb, lambda_svc, sqs
 
 Write = Callable[..., Any]
+Receive = Callable[[str, int], list[dict[str, Any]]]
 
 _lock = threading.RLock()
 _set_item = dynamodb._set_item
@@ -42,7 +46,46 @@ def streaming(write: Write) -> Write:
     return written
 
 
+def gathering(receive: Receive) -> Receive:
+    """The receipt of a batch for a function: as many messages as its mapping says, after its batching window."""
+    alarms: dict[str, threading.Timer] = {}  # the poller sleeps up to a second: each ends its sleep at a window's end
+
+    def gathered(queue_url: str, batch_size: int) -> list[dict[str, Any]]:
+        queue = sqs._get_q(queue_url)
+        left = 0.0 if queue["is_fifo"] else seconds_left(queue, batch_size, time.time())
+        if left > 0:
+            if queue_url not in alarms or not alarms[queue_url].is_alive():
+                alarms[queue_url] = threading.Timer(left, esm_wake.set)
+                alarms[queue_url].start()
+            return []
+        batch = receive(queue_url, batch_size)
+        while 0 < len(batch) < batch_size and not queue["is_fifo"]:
+            more = receive(queue_url, batch_size - len(batch))
+            if not more:
+                break
+            batch += more
+        return batch
+
+    return gathered
+
+
+def seconds_left(queue: dict[str, Any], batch_size: int, now: float) -> float:
+    """How long the batch may still gather: until it is full, or the window since its first message is over."""
+    waiting = [float(message["visible_at"]) for message in queue["messages"] if message["visible_at"] <= now]
+    if not waiting or len(waiting) >= batch_size:
+        return 0.0
+    return window_seconds(queue) - (now - min(waiting))
+
+
+def window_seconds(queue: dict[str, Any]) -> float:
+    """The batching window of the mapping that reads this queue."""
+    arn = queue["attributes"].get("QueueArn")
+    mappings = [mapping for *_, mapping in lambda_svc._iter_all_esms() if mapping.get("EventSourceArn") == arn]
+    return max((float(mapping.get("MaximumBatchingWindowInSeconds", 0)) for mapping in mappings), default=0.0)
+
+
 if __name__ == "__main__":
     dynamodb._partiql_insert = streaming(dynamodb._partiql_insert)
     dynamodb._partiql_update = streaming(dynamodb._partiql_update)
+    sqs._receive_messages_for_esm = gathering(sqs._receive_messages_for_esm)
     main()

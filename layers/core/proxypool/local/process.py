@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from proxypool.errors import ProxyPoolError
@@ -57,13 +60,28 @@ def stop(child: subprocess.Popen[bytes]) -> None:
         child.wait()
 
 
+def stop_pid(pid: int, *, seconds: float = STOP_SECONDS) -> None:
+    """Asks a process that is no child of ours to end, waits, and insists after `seconds`."""
+    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 2.0)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        end = time.monotonic() + patience
+        while is_alive(pid) and time.monotonic() < end:
+            time.sleep(0.05)
+        if not is_alive(pid):
+            return
+
+
 def is_alive(pid: int) -> bool:
-    """Whether a process of this user has this id."""
+    """Whether a process of this user runs under this id; one that has ended and waits for its parent does not."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # no /proc: not Linux
+        return True
 
 
 def no_proxy() -> dict[str, str]:

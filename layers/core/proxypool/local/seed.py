@@ -1,35 +1,35 @@
-"""Gives a fresh stack its sources: the farm's list, or the reader's file."""
+"""Gives a stack its sources over its own API: the farm's list, or the reader's, each only once however often it starts."""
 
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
-import re
-import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proxypool import clock
-from proxypool.errors import Invalid
-from proxypool.local.emulator import Clients
 from proxypool.local.process import LocalStackError
-from proxypool.queues import ScrapeMessage, encode
-from proxypool.settings import Settings
-from proxypool.sources.api import from_request
-from proxypool.sources.record import Source
-from proxypool.sources.table import SourceTable
 
 CALL_SECONDS = 30
-_PATH_FIELDS = ("path",)
-_HOST = re.compile(r"(?:@|//|^)\[?([0-9A-Fa-f.:]*?)\]?:\d")
+SEEDED_FILE = "sources.json"
+PLACES = ("url", "inline", "path")
+
+Body = dict[str, Any]
+
+
+class ApiRefused(LocalStackError):
+    """The API answered with an error: `status`, and the problem's words as the message."""
+
+    def __init__(self, status: int, problem: Body) -> None:
+        self.status, self.problem = status, problem
+        wrong = "; ".join(f"{one.get('field')}: {one.get('message')}" for one in problem.get("errors", []))
+        super().__init__(f"{problem.get('title', f'HTTP {status}')}{': ' + wrong if wrong else ''}")
 
 
 def call(api_url: str, method: str, path: str, body: Any = None) -> Any:
-    """One call of the local API; the answer as JSON, None for an empty one. Raises LocalStackError with the problem."""
+    """One call of the local API; the answer as JSON, None for an empty one. Raises ApiRefused, or LocalStackError for none."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(  # noqa: S310  always http on loopback
         f"{api_url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
@@ -39,93 +39,97 @@ def call(api_url: str, method: str, path: str, body: Any = None) -> Any:
         with opener.open(request, timeout=CALL_SECONDS) as answer:
             return json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
-        text = error.read().decode(errors="replace")[:500]
-        raise LocalStackError(f"{method} {path} was answered with {error.code}: {text}") from error
+        raise ApiRefused(error.code, _problem(error.read())) from error
     except OSError as error:
         raise LocalStackError(f"{method} {path} was not answered: {error}") from error
 
 
-def farm_source(farm_file: Path) -> dict[str, Any]:
+def farm_source(farm_file: Path) -> Body:
     """The source that lists the farm's proxies."""
     manifest = json.loads(farm_file.read_text())
-    return {"path": manifest["list_file"], "parser": "lines", "tags": ["demo"]}
+    return {"name": "demo farm", "path": manifest["list_file"], "parser": "lines", "tags": ["demo"]}
 
 
-def read_sources(file: Path) -> list[dict[str, Any]]:
-    """The sources in the reader's file: tables `[[source]]` of a .toml, or any other file taken as one list of lines.
+def seed(api_url: str, sources: Sequence[Body], data: Path) -> list[str]:
+    """Adds or changes these sources and has them scraped, removes what an earlier start added and this one does not name.
 
-    Relative paths are relative to the file. Raises LocalStackError, one line for the reader.
+    Returns one line per thing done that the reader should know. Raises LocalStackError naming the source and its wrong field.
     """
+    wanted = {source_id(source): source for source in sources}
+    if len(wanted) < len(sources):
+        raise LocalStackError("two sources have one name (or id, or place): each needs its own")
+    told = [line for name, source in wanted.items() if (line := _put(api_url, name, source))]
+    told += [line for name in _seeded(data) if name not in wanted and (line := _remove(api_url, name))]
+    (data / SEEDED_FILE).write_text(json.dumps(list(wanted)))
+    return told
+
+
+def source_id(source: Body) -> str:
+    """The id of a source: its own, else made of its name or place, so that the next start finds it again."""
+    if source.get("id"):
+        return str(source["id"])
+    known_by = next((str(source[name]) for name in ("name", *PLACES) if source.get(name)), "")
+    return f"local-{hashlib.sha256(known_by.encode()).hexdigest()[:16]}"
+
+
+def label(source: Body) -> str:
+    """What a reader calls a source."""
+    return str(source.get("name") or source.get("id") or source.get("url") or source.get("path") or "inline list")
+
+
+def _put(api_url: str, name: str, source: Body) -> str:
+    """Adds or changes one source and asks for a scrape; a list on the web that is known and well waits for its schedule."""
+    told = ""
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LocalStackError(f"{file} cannot be read: {error}") from error
-    if file.suffix != ".toml":
-        return [{"path": str(file.resolve()), "parser": "lines"}]
+        try:
+            call(api_url, "POST", "/sources", {**source, "id": name})
+        except ApiRefused as error:
+            if error.status != 409:
+                raise
+            shown = call(api_url, "GET", f"/sources/{name}")
+            if differs(shown, source):
+                call(api_url, "PATCH", f"/sources/{name}", _changes(source))
+                told = f"source {label(source)}: changed"
+            elif source.get("url") and shown["last_success_at"] and not shown["last_error"]:
+                return ""
+        call(api_url, "POST", f"/sources/{name}/scrape")
+    except ApiRefused as error:
+        raise LocalStackError(f"source {label(source)}: {error}") from error
+    return told
+
+
+def differs(shown: Body, source: Body) -> bool:
+    """Whether the file says something else than what the API shows; what it does not show (a list's text) counts as changed."""
+    known = shown | {name: shown.get(name) or "" for name in PLACES}
+    wanted = {name: sorted(value) if isinstance(value, list) else value for name, value in _changes(source).items()}
+    return any(known.get(name) != value for name, value in wanted.items())
+
+
+def _changes(source: Body) -> Body:
+    """What a PATCH says: the other places are emptied, for a source has one."""
+    return {**dict.fromkeys(PLACES, ""), **{name: value for name, value in source.items() if name != "id"}}
+
+
+def _remove(api_url: str, name: str) -> str:
     try:
-        sources = tomllib.loads(text).get("source")
-    except tomllib.TOMLDecodeError as error:
-        raise LocalStackError(f"{file} is not TOML: {error}") from error
-    if not isinstance(sources, list) or not sources:
-        raise LocalStackError(f"{file} has no [[source]] table")
-    return [_absolute(source, file.parent) for source in sources]
-
-
-def is_loopback_only(sources: list[dict[str, Any]]) -> bool:
-    """Whether every source is a list at hand whose proxies are all on loopback: then the loopback judge serves them."""
-    return all(_only_loopback(_text(source)) for source in sources)
-
-
-def seed(outputs: Mapping[str, str], clients: Clients, sources: list[dict[str, Any]]) -> int:
-    """Adds the sources that the stack does not have yet, and has all of them scraped now; returns how many are new.
-
-    Written as the API writes them, without waking a function for it. Raises LocalStackError naming a wrong field.
-    """
-    table, new = SourceTable(outputs["SourcesTable"]), 0
-    for source in sources:
-        made = _made({"id": _id(source), **source})
-        new += table.put_new(made)
-        message = ScrapeMessage(source_id=made.source_id)
-        clients("sqs").send_message(
-            QueueUrl=outputs["ScrapeQueueUrl"], MessageBody=encode(message), MessageGroupId=made.source_id
-        )
-    return new
-
-
-def _made(source: dict[str, Any]) -> Source:
-    try:
-        return from_request(source, settings=Settings(allow_loopback=True, allow_files=True), now=clock.now())
-    except Invalid as error:
-        raise LocalStackError(f"a source is not right: {error.problem()}") from error
-
-
-def _id(source: dict[str, Any]) -> str:
-    """The same for the same list, so that a second start finds it."""
-    place = str(source.get("url") or source.get("path") or source.get("inline"))
-    return f"local-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
-
-
-def _absolute(source: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {name: str((folder / value).resolve()) if name in _PATH_FIELDS else value for name, value in source.items()}
-
-
-def _text(source: dict[str, Any]) -> str:
-    if "inline" in source:
-        return str(source["inline"])
-    try:
-        return Path(source["path"]).read_text(encoding="utf-8") if "path" in source else ""
-    except (OSError, UnicodeDecodeError):
+        shown = call(api_url, "GET", f"/sources/{name}")
+        call(api_url, "DELETE", f"/sources/{name}")
+    except ApiRefused:  # removed by hand
         return ""
+    return f"source {label(shown)}: no longer named, removed; its proxies stay while they work"
 
 
-def _only_loopback(text: str) -> bool:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return bool(lines) and all(_is_loopback(line) for line in lines)
-
-
-def _is_loopback(line: str) -> bool:
-    found = _HOST.search(line)
+def _seeded(data: Path) -> list[str]:
     try:
-        return bool(found) and ipaddress.ip_address(found[1]).is_loopback  # type: ignore[index]
+        names: list[str] = json.loads((data / SEEDED_FILE).read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    return names
+
+
+def _problem(raw: bytes) -> Body:
+    try:
+        value = json.loads(raw)
     except ValueError:
-        return False
+        value = None
+    return value if isinstance(value, dict) else {"title": raw.decode(errors="replace")[:200]}

@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from proxypool.local import process
+from proxypool.local import process, state_folder
 from proxypool.local.emulator import CREDENTIALS, Clients, endpoint, start_emulator, wait_for_emulator
 from proxypool.local.forward import Forwarder
+from proxypool.local.own import OwnJudge
 from proxypool.local.process import LOOPBACK, LocalStackError
 from proxypool.local.valkey import start_valkey, wait_for_valkey
 
@@ -30,17 +31,20 @@ PREFERRED_PORTS = {"aws": 4566, "valkey": 6390, "judge": 8790, "judge https": 87
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to start. `farm_size` 0: no farm, the reader's own sources; then `judge_url` may name a judge elsewhere."""
+    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback."""
 
     root: Path  # the folder of template.yaml
-    folder: Path  # where state is kept between runs
+    folder: Path  # where state is kept between runs: stack.json, and below it `data`
     farm_size: int = 100
-    with_judge: bool = True
-    judge_url: str = ""
-    judge_https_url: str = ""
+    judge: OwnJudge | None = None
     parameters: Mapping[str, str] | None = None
     own_ports: bool = False  # free ports instead of the preferred ones: tests
     farm_options: tuple[str, ...] = ()
+
+    @property
+    def data(self) -> Path:
+        """What this kind of run keeps: the demo's proxies never mix with the reader's own."""
+        return self.folder / ("demo" if self.farm_size else "own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +71,15 @@ def running(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Iterato
     if not (plan.root / "template.yaml").is_file():
         raise LocalStackError(f"no template.yaml in {plan.root}: run this in the project's folder")
     raise_open_files()
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    refuse_second(plan.folder)
     before = dict(os.environ)
-    os.environ.update({**process.no_proxy(), **CREDENTIALS})
     state_file = plan.folder / STATE_FILE
     with ExitStack() as way_out:
+        way_out.enter_context(state_folder.held(plan.folder))
+        state_folder.clean_up(plan.folder, tell)
+        plan.data.mkdir(exist_ok=True)
         way_out.callback(_restore, before)
+        os.environ.update({**process.no_proxy(), **CREDENTIALS})
+        way_out.callback(state_folder.remember, plan.folder, plan.data, {})
         found = _start(plan, way_out, tell)
         state_file.write_text(json.dumps(asdict(found), indent=1))
         way_out.callback(state_file.unlink, missing_ok=True)
@@ -83,16 +89,13 @@ def running(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Iterato
 def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Running:
     ports = choose_ports(plan, tell)
     clock = _Clock(tell)
-    children = {
-        "valkey": start_valkey(plan.folder / "valkey", ports["valkey"]),
-        "aws": start_emulator(plan.folder / "aws", ports["aws"]),
-    }
-    for child in children.values():
-        way_out.callback(process.stop, child)
+    children = _Children(plan, way_out)
+    valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"]))
+    aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"]))
     from proxypool.local.deploy import deploy  # slow to load, meanwhile both servers start
 
-    wait_for_valkey(children["valkey"], ports["valkey"])
-    wait_for_emulator(children["aws"], ports["aws"])
+    wait_for_valkey(valkey, ports["valkey"])
+    wait_for_emulator(aws, ports["aws"])
     clock.lap("servers")
     clients = Clients(endpoint(ports["aws"]))
     redis_url = f"redis://{LOOPBACK}:{ports['valkey']}"
@@ -100,12 +103,13 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute.
     clients("lambda").invoke(FunctionName=outputs["ExpireLeasesFunction"], InvocationType="Event", Payload=b"{}")
     clock.lap("deploy")
-    judge_url = plan.judge_url
-    if plan.with_judge:
+    if plan.judge:
+        judge_url = plan.judge.url
+        _share_key(clients("secretsmanager"), outputs["JudgeSecretArn"], plan.judge.key)
+    else:
         key = clients("secretsmanager").get_secret_value(SecretId=outputs["JudgeSecretArn"])["SecretString"]
-        children["farm"] = start_farm(plan, ports, key)
-        way_out.callback(process.stop, children["farm"])
-        judge_url = wait_for_farm(children["farm"], plan.folder)["judge_url"]
+        farm = children.add("farm", start_farm(plan, ports, key))
+        judge_url = wait_for_farm(farm, plan.data)["judge_url"]
         clock.lap("farm")
     metrics = Forwarder(clients)
     metrics.start()
@@ -117,10 +121,31 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
         pid=os.getpid(),
         outputs=outputs,
         judge_url=judge_url,
-        farm=str(plan.folder / FARM_FILE) if plan.farm_size else None,
+        farm=str(plan.data / FARM_FILE) if plan.farm_size else None,
         seconds=clock.seconds,
-        children={name: child.pid for name, child in children.items()},
+        children=children.pids,
     )
+
+
+class _Children:
+    """Starts are written down at once, so that the next run finds what a killed one left; each child is stopped on the way out."""
+
+    def __init__(self, plan: Plan, way_out: ExitStack) -> None:
+        self.pids: dict[str, int] = {}
+        self._plan, self._way_out = plan, way_out
+
+    def add(self, name: str, child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+        """The child, now under care."""
+        self._way_out.callback(process.stop, child)
+        self.pids[name] = child.pid
+        state_folder.remember(self._plan.folder, self._plan.data, self.pids)
+        return child
+
+
+def _share_key(secrets: Any, secret: str, key: str) -> None:
+    """Lets this stack read what a deployed judge signs."""
+    if key:
+        secrets.put_secret_value(SecretId=secret, SecretString=key)
 
 
 def _restore(environment: Mapping[str, str]) -> None:
@@ -155,43 +180,46 @@ def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
 
 def parameters(plan: Plan, ports: Mapping[str, int], redis_url: str) -> dict[str, str]:
     """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
-    judge = {"JudgeUrl": plan.judge_url, "JudgeHttpsUrl": plan.judge_https_url, "JudgeCaFile": ""}
-    if plan.with_judge:
+    if plan.judge and plan.judge.key:
+        judge = {"JudgeUrl": plan.judge.url, "JudgeHttpsUrl": plan.judge.https_url, "JudgeCaFile": ""}
+    elif plan.judge:
+        judge = {"JudgeUrl": "none", "JudgeEchoUrls": plan.judge.url, "JudgeHttpsUrl": "", "JudgeCaFile": ""}
+    else:
         judge = {
             "JudgeUrl": f"http://{LOOPBACK}:{ports['judge']}/",
             "JudgeHttpsUrl": f"https://{LOOPBACK}:{ports['judge https']}/",
-            "JudgeCaFile": str(plan.folder / "ca.pem"),
+            "JudgeCaFile": str(plan.data / "ca.pem"),
         }
     local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
-             "BudgetUsd": "0", "Monitoring": "false", "AcknowledgePublicLists": "yes",
-             "JobsAnyDomain": "true", "JobsAllowHttp": "true",
+             "BudgetUsd": "0", "Monitoring": "false", "ValidateWindowSeconds": "1",
+             "AcknowledgePublicLists": "yes", "JobsAnyDomain": "true", "JobsAllowHttp": "true",
              "ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"}  # fmt: skip
     return {**local, **judge, **(plan.parameters or {})}
 
 
 def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Popen[bytes]:
     """Starts the judge with the farm (one process); the judge's key is in a file that only this user reads."""
-    key_file = plan.folder / "judge.key"
+    key_file = plan.data / "judge.key"
     key_file.touch(mode=0o600)
     key_file.write_text(key)
-    (plan.folder / FARM_FILE).unlink(missing_ok=True)
+    (plan.data / FARM_FILE).unlink(missing_ok=True)
     command = [sys.executable, "-m", "proxypool.local.farm", "--judge-port", str(ports["judge"]),
                "--judge-https-port", str(ports["judge https"]), "--key-file", str(key_file),
-               "--state-dir", str(plan.folder), "-n", str(plan.farm_size), *plan.farm_options]  # fmt: skip
-    return process.start(command, log=plan.folder / "farm.log")
+               "--state-dir", str(plan.data), "-n", str(plan.farm_size), *plan.farm_options]  # fmt: skip
+    return process.start(command, log=plan.data / "farm.log")
 
 
-def wait_for_farm(child: subprocess.Popen[bytes], folder: Path) -> dict[str, Any]:
+def wait_for_farm(child: subprocess.Popen[bytes], data: Path) -> dict[str, Any]:
     """The farm's manifest, when all its proxies and the judge listen; raises LocalStackError when they do not."""
     end = time.monotonic() + FARM_SECONDS
     while child.poll() is None and time.monotonic() < end:
         try:
-            manifest: dict[str, Any] = json.loads((folder / FARM_FILE).read_text())
+            manifest: dict[str, Any] = json.loads((data / FARM_FILE).read_text())
         except (FileNotFoundError, ValueError):
             time.sleep(0.03)
         else:
             return manifest
-    raise LocalStackError(f"the farm of proxies did not start; see {folder / 'farm.log'}")
+    raise LocalStackError(f"the farm of proxies did not start; see {data / 'farm.log'}")
 
 
 def raise_open_files() -> None:
@@ -205,16 +233,9 @@ def raise_open_files() -> None:
 
 
 def read_state(folder: Path) -> Running | None:
-    """The stack that runs with this state folder, or None; one that was killed counts as none."""
+    """The stack that runs with this state folder, or None; one that was killed, or only starts, counts as none."""
     try:
         found = Running(**json.loads((folder / STATE_FILE).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    return found if process.is_alive(found.pid) else None
-
-
-def refuse_second(folder: Path) -> None:
-    """Raises LocalStackError when a stack already runs on this state folder."""
-    found = read_state(folder)
-    if found:
-        raise LocalStackError(f"a stack already runs here (process {found.pid}): `proxypool down` stops it")
+    return found if state_folder.holder(folder) == found.pid else None

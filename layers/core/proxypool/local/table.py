@@ -1,78 +1,39 @@
-"""What `make up` shows: the pool coming alive, and then the lines to copy."""
+"""The pool as a table in the terminal: how many proxies stand where, and what the latest checks found. Pure."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from proxypool.local.process import LocalStackError
-from proxypool.local.seed import call
-from proxypool.local.stack import Running
-from proxypool.proxies.proxy import Status
+from proxypool.proxies.proxy import Kind, Status
 from proxypool.proxies.record import ProxyRecord
-from proxypool.proxies.table import ProxyTable
 
-EVERY_SECONDS = 1.0
 MOST_COLUMNS, MOST_ROWS = 10, 6
-STATUSES = tuple(str(status) for status in Status)
+READY = "ready"
+STATUSES = (READY, *(str(status) for status in Status))
 
 
-def watch(stack: Running, console: Console, started: float, *, seconds: float | None = None) -> None:
-    """Shows the live table until Ctrl-C, or for `seconds`. `started` is a `time.monotonic()`."""
-    end = None if seconds is None else time.monotonic() + seconds
-    with Live(console=console, auto_refresh=False) as live:
-        while end is None or time.monotonic() < end:
-            live.update(_page(stack, started), refresh=True)
-            time.sleep(EVERY_SECONDS)
+def page(records: Sequence[ProxyRecord], note: str) -> RenderableType:
+    """The whole picture, with `note` below it. `ready` are the active ones that hand on what they carry unaltered."""
+    ready = [record for record in records if is_ready(record)]
+    status = Counter(str(record.status) for record in records) + Counter({READY: len(ready)})
+    facts = {
+        "kind": Counter(str(record.kind) for record in ready if record.kind is not Kind.UNKNOWN),
+        "country": Counter(record.check.country or "-" for record in ready),
+        "anonymity": Counter(str(record.check.anonymity or "-") for record in ready),
+    }
+    counts = [_counts(title, counted) for title, counted in facts.items() if counted]
+    latest = [_latest(records)] if any(record.last_checked_at for record in records) else []
+    return Group(_counts("status", status, STATUSES), *counts, *latest, Text(note))
 
 
-def wait_for_proxy(stack: Running, *, seconds: float = 60) -> dict[str, Any] | None:
-    """The first lease that can be had, given back at once; None when there is none within `seconds`."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            lease: dict[str, Any] = call(stack.api_url, "POST", "/leases", {"ttl_seconds": 5})
-            call(stack.api_url, "DELETE", f"/leases/{lease['id']}")
-        except LocalStackError:  # an empty pool yet
-            time.sleep(0.2)
-        else:
-            return lease
-    return None
-
-
-def lines(stack: Running) -> list[str]:
-    """Full commands to lease, fetch and look, to copy and paste."""
-    lease = f"curl -s -X POST {stack.api_url}/leases -H 'content-type: application/json' -d '{{\"ttl_seconds\": 60}}'"
-    url = "python3 -c 'import json,sys; print(json.load(sys.stdin)[\"proxy_url\"])'"
-    fetch = f"curl -s --noproxy '' -x \"$({lease} | {url})\" {stack.judge_url or 'http://httpbin.org/ip'}"
-    return [
-        f"lease    {lease}",
-        f"fetch    {fetch}",
-        f"look     curl -s {stack.api_url}/stats/pool",
-        f"         curl -s '{stack.api_url}/proxies?status=active'",
-        f"         redis-cli -u {stack.redis_url}",
-    ]
-
-
-def _page(stack: Running, started: float) -> RenderableType:
-    records = list(ProxyTable(stack.outputs["ProxiesTable"]).scan())
-    active = [record for record in records if record.status is Status.ACTIVE]
-    note = "127.x.y.z proxies are the demo: a farm on this machine." if stack.farm else "Your own sources."
-    return Group(
-        _counts("status", Counter(str(record.status) for record in records), STATUSES),
-        _counts("kind", Counter(str(record.kind) for record in active)),
-        _counts("country", Counter(record.check.country or "-" for record in active)),
-        _counts("anonymity", Counter(str(record.check.anonymity or "-") for record in active)),
-        _latest(records),
-        Text(f"up for {time.monotonic() - started:.0f} s   {note}   Ctrl-C stops everything."),
-    )
+def is_ready(record: ProxyRecord) -> bool:
+    """Whether the table counts a proxy among those that can be leased (a lease also asks how old its last check is)."""
+    return record.status is Status.ACTIVE and not record.check.tampered
 
 
 def _counts(title: str, counted: Counter[str], names: Iterable[str] = ()) -> Table:
@@ -85,14 +46,21 @@ def _counts(title: str, counted: Counter[str], names: Iterable[str] = ()) -> Tab
     return table
 
 
-def _latest(records: list[ProxyRecord]) -> Table:
+def _latest(records: Sequence[ProxyRecord]) -> Table:
     table = Table(title="last checked", title_justify="left", box=None, pad_edge=False)
-    for column in ("proxy", "status", "exit IP", "latency", "why"):
+    for column in ("proxy", "status", "exit IP", "latency", "verdict"):
         table.add_column(column)
     checked = [record for record in records if record.last_checked_at]
     for record in sorted(checked, key=lambda record: str(record.last_checked_at), reverse=True)[:MOST_ROWS]:
         check = record.check
         latency = f"{check.latency_ms:.0f} ms" if check.latency_ms else "-"
         address = f"{record.proxy.host}:{record.proxy.port}"
-        table.add_row(address, str(record.status), check.exit_ip or "-", latency, check.reason)
+        table.add_row(address, str(record.status), check.exit_ip or "-", latency, verdict(record))
     return table
+
+
+def verdict(record: ProxyRecord) -> str:
+    """Why the last check failed, or who vouches for its success."""
+    if record.check.reason:
+        return str(record.check.reason)
+    return "signed" if record.check.signed else "unsigned"
