@@ -31,7 +31,7 @@ class Reason(StrEnum):
     """Why a check did not pass, or what it found on the way."""
 
     NO_ROUTE = "no_route"
-    UNSUPPORTED = "unsupported"  # a protocol that no checker speaks yet
+    UNSUPPORTED = "unsupported"  # the protocol has no words for such a target
     ADDRESS_REFUSED = "address_refused"
     REFUSED = "connection_refused"
     CLOSED = "connection_closed"
@@ -42,6 +42,7 @@ class Reason(StrEnum):
     TLS_FAILED = "tls_failed"
     CREDENTIALS = "credentials_refused"
     REDIRECT = "unexpected_redirect"
+    CONNECT_REFUSED = "connect_refused"  # the proxy was asked for a tunnel and said no
     BAD_STATUS = "bad_status"
     CONTENT_MISMATCH = "content_mismatch"
     NONCE_MISSING = "nonce_missing"

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from proxypool.checks.check import Reason
 from proxypool.checks.judge import Seen
 from proxypool.errors import ProxyPoolError
-from proxypool.network.tunnel import Login, Wire
+from proxypool.network.address import Url
+from proxypool.network.tunnel import Hop, Login, Wire
 from proxypool.proxies.proxy import Anonymity, Proxy
 
 AGENT: Final = "proxypool-check/1"
@@ -36,6 +37,10 @@ class Place:
     def authority(self) -> str:
         """host:port, as CONNECT and Host want it."""
         return f"{self.host}:{self.port}"
+
+    def url(self, target: str) -> Url:
+        """The URL of a path and query there."""
+        return Url(scheme=self.scheme, host=self.host, port=self.port, target=target)
 
 
 def place(url: str) -> Place:
@@ -77,11 +82,12 @@ class Probe:
     timings_ms: dict[str, float] = field(default_factory=dict)
 
     @property
-    def login(self) -> Login | None:
-        """The proxy's credentials, if it has any."""
-        if self.proxy.username is None:
-            return None
-        return Login(username=self.proxy.username, password=self.proxy.password or "")
+    def hop(self) -> Hop:
+        """The proxy as the wire sees it."""
+        proxy, login = self.proxy, None
+        if proxy.username is not None:
+            login = Login(username=proxy.username, password=proxy.password or "")
+        return Hop(protocol=proxy.protocol.value, name=proxy.host, tls=self.bench.tls, login=login)
 
     def close(self) -> None:
         """Ends the connection, if one is open."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from datetime import datetime
 
@@ -10,17 +9,16 @@ from proxypool.checks import blame
 from proxypool.checks.check import Check, Reason, Verdict
 from proxypool.checks.checkers import STAGES, Stage
 from proxypool.checks.context import Bench, Probe, StageFailed
+from proxypool.network.deadline import Deadline
 from proxypool.network.tunnel import WireError
-from proxypool.proxies.proxy import Protocol, Proxy
+from proxypool.proxies.proxy import Proxy
 
 
 async def check(proxy: Proxy, bench: Bench, *, now: datetime) -> Check:
     """One probe of one proxy. Never raises for what the proxy does."""
     probe = Probe(proxy, bench)
-    if proxy.protocol is not Protocol.HTTP:
-        return _result(probe, now, Reason.UNSUPPORTED, failed=True)
     try:
-        async with asyncio.timeout(bench.total_seconds):
+        async with Deadline(bench.total_seconds):
             return await _stages(probe, now)
     except TimeoutError:
         return _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
@@ -42,7 +40,7 @@ async def _stages(probe: Probe, now: datetime) -> Check:
 async def _ask(stage: Stage, probe: Probe) -> Reason | None:
     started = time.perf_counter()
     try:
-        async with asyncio.timeout(probe.bench.stage_seconds):
+        async with Deadline(probe.bench.stage_seconds):
             await stage.ask(probe)
     except StageFailed as failed:
         return failed.reason

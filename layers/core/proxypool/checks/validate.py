@@ -18,6 +18,7 @@ from proxypool.checks.secret import judge_key
 from proxypool.checks.status import fold, is_quick
 from proxypool.checks.table import ChecksTable
 from proxypool.events import Event, publish
+from proxypool.network import loop
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
@@ -68,7 +69,7 @@ class Validator:
         count(Metric.CHECKS_SUPERSEDED, outcome.counts["superseded"])
         if claimed:
             try:
-                asyncio.run(self._check(claimed, outcome, max(0.0, seconds - RESERVE_SECONDS)))
+                loop.run(self._check(claimed, outcome, max(0.0, seconds - RESERVE_SECONDS)))
             except BaseException:
                 self.proxies.release_claims({record.id: record.claim for record in claimed})
                 raise

@@ -7,9 +7,9 @@ import ipaddress
 from proxypool.checks import judge
 from proxypool.checks.anonymity import anonymity
 from proxypool.checks.check import Reason
-from proxypool.checks.context import AGENT, Place, Probe, StageFailed
+from proxypool.checks.context import AGENT, Probe, StageFailed
 from proxypool.network.address import refusal
-from proxypool.network.tunnel import Response, get
+from proxypool.network.tunnel import Response, ask_plain
 
 
 async def http(probe: Probe) -> None:
@@ -17,7 +17,8 @@ async def http(probe: Probe) -> None:
     if probe.wire is None:
         raise StageFailed(Reason.CLOSED)
     nonce = judge.new_nonce()
-    answer = await probe.wire.ask(request(probe, probe.bench.judge, nonce))
+    url = probe.bench.judge.url(f"/?nonce={nonce}")
+    answer = await ask_plain(probe.wire, probe.hop, url, agent=AGENT)
     probe.close()
     try:
         seen = read_answer(probe.bench.key, answer, nonce)
@@ -28,11 +29,6 @@ async def http(probe: Probe) -> None:
         raise StageFailed(Reason.LOOP)
     probe.seen = seen
     probe.anonymity = anonymity(seen.headers, own=probe.bench.own, direct=probe.bench.direct)
-
-
-def request(probe: Probe, place: Place, nonce: str) -> bytes:
-    """The absolute-form request for the judge."""
-    return get(f"http://{place.authority}/?nonce={nonce}", place.authority, agent=AGENT, login=probe.login)
 
 
 def read_answer(key: bytes | None, answer: Response, nonce: str) -> judge.Seen:

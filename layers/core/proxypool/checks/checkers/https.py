@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from proxypool.checks import judge
 from proxypool.checks.check import Reason
-from proxypool.checks.checkers.http import read_answer, refused
+from proxypool.checks.checkers.http import read_answer
 from proxypool.checks.checkers.reachable import reachable
 from proxypool.checks.context import AGENT, Probe, StageFailed
-from proxypool.network.tunnel import connect_to, get
+from proxypool.network.tunnel import ask_secure
 
 
 async def https(probe: Probe) -> None:
@@ -18,11 +18,8 @@ async def https(probe: Probe) -> None:
     await reachable(probe)
     if probe.wire is None:
         raise StageFailed(Reason.CLOSED)
-    if reason := refused(await probe.wire.tunnel(connect_to(place.authority, login=probe.login))):
-        raise StageFailed(reason)
-    await probe.wire.secure(probe.bench.tls, place.host)
     nonce = judge.new_nonce()
-    answer = await probe.wire.ask(get(f"/?nonce={nonce}", place.authority, agent=AGENT))
+    answer = await ask_secure(probe.wire, probe.hop, place.url(f"/?nonce={nonce}"), agent=AGENT)
     try:
         read_answer(probe.bench.key, answer, nonce)
     except judge.Tampered as error:
