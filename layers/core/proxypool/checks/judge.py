@@ -1,7 +1,9 @@
 """The judge's answer and its reader: what the judge saw of a request, signed, bound to one nonce. Pure, standard library only.
 
-The judge answers `GET /?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
-The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning.
+The judge answers `GET /…?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
+The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning. The path is
+free: a check makes one up, so that nobody can be honest to the judge alone. `?canary=<32 hex digits>` asks for a page
+(`canary.py`). Other people's echo services are read by `read_echo`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxypool.checks.check import Basis
 from proxypool.errors import ProxyPoolError
 
 NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
@@ -31,6 +34,7 @@ class Seen:
     country: str | None = None
     region: str | None = None
     asn: int | None = None
+    basis: Basis = Basis.RAW
     signed: bool = False
 
 
@@ -92,6 +96,7 @@ def answer(
     country: str | None,
     region: str | None = None,
     asn: int | None = None,
+    basis: Basis = Basis.RAW,
 ) -> bytes:
     """The body that tells what the judge saw; its signature is empty without a key."""
     kept = [[name.lower(), value[:MAX_HEADER_CHARS]] for name, value in headers[:MAX_HEADERS]]
@@ -99,6 +104,7 @@ def answer(
         {
             "nonce": nonce, "peer": peer, "headers": kept, "scheme": scheme,
             "country": country.lower() if country else None, "region": region, "asn": asn,
+            "basis": basis.value,
         },
         separators=(",", ":"),
     )  # fmt: skip
@@ -126,6 +132,36 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
     if key is not None and _canonical(outer) != body:
         raise Tampered()
     return _seen(inner, signed=key is not None)
+
+
+def read_echo(body: bytes, nonce: str) -> Seen:
+    """What an echo service saw (httpbin's form: `origin`, `headers`, the query among `args` or in `url`), never signed.
+
+    Only the nonce binds it: whoever reads our request can make this answer up. Raises a JudgeRefusal otherwise.
+    """
+    value = _object(body)
+    if value is None:
+        raise ContentMismatch()
+    if nonce not in body.decode("utf-8", "replace"):
+        raise NonceMissing()
+    origin = next((value[name] for name in _ECHO_ADDRESS if isinstance(value.get(name), str)), None)
+    headers = value.get("headers")
+    if origin is None:
+        raise ContentMismatch()
+    return Seen(
+        peer=origin.rpartition(",")[2].strip(), scheme="https" if str(value.get("url")).startswith("https:") else "http",
+        headers=tuple((str(name).lower(), str(text)) for name, text in headers.items()) if isinstance(headers, dict) else (),
+        country=_country(value), basis=Basis.ECHO,
+    )  # fmt: skip
+
+
+_ECHO_ADDRESS = ("origin", "ip", "query", "client_ip")
+_ECHO_COUNTRY = ("country_code", "countryCode", "country")
+
+
+def _country(value: dict[str, Any]) -> str | None:
+    codes = (value.get(name) for name in _ECHO_COUNTRY)
+    return next((code.lower() for code in codes if isinstance(code, str) and re.fullmatch("[A-Za-z]{2}", code)), None)
 
 
 def _verify(key: bytes, payload: str, signature: str) -> None:
@@ -165,6 +201,7 @@ def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
         return Seen(
             peer=str(inner["peer"]), headers=headers, scheme=str(inner["scheme"]),
             country=inner.get("country"), region=inner.get("region"), asn=inner.get("asn"), signed=signed,
+            basis=Basis(inner.get("basis", Basis.RAW)),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ContentMismatch() from None

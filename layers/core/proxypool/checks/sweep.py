@@ -86,7 +86,7 @@ class Sweep:
             seen.update(proxy_id for proxy_id, _ in fresh)
             messages = [ValidateMessage(proxy_id=id_, next_check_at=at, sweep_id=run_id) for id_, at in fresh]
             sent += queues.send(url, messages, group=queues.RECHECK_GROUP)
-        overdue = sum(len(lane.waiting) for lane in lanes.values())
+        overdue = sum(self._unsent(lane, now) for lane in lanes.values())
         count(Metric.PROXIES_ENQUEUED, sent)
         count(Metric.PROXIES_OVERDUE, overdue)
         self._keep(cursor, lanes)
@@ -104,6 +104,11 @@ class Sweep:
             if len(page) < size:
                 page += take(status, size - len(page))
         return page
+
+    def _unsent(self, lane: _Lane, now: datetime) -> int:
+        """How many are due that this sweep had no place or time for."""
+        left = [self.proxies.count_due(one.name, before=now, after=one.after) for one in lane.shards if not one.is_over]
+        return len(lane.waiting) + sum(left)
 
     def _cursor(self, now: datetime) -> dict[str, Any]:
         kept: dict[str, Any] | None = self.state.get(CURSOR)

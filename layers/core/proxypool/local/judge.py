@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from proxypool.checks.canary import canary
 from proxypool.checks.judge import NONCE, answer
 
 BACKLOG = 1_024
@@ -70,32 +71,38 @@ class Conversation(asyncio.Protocol):
 
     def _answer(self, head: bytes) -> None:
         try:
-            method, nonce, headers = read_head(head)
+            method, asks, nonce, headers = read_head(head)
         except ValueError:
             return self._send(b"", status=400, keep=False)
         if method != "GET":
             return self._send(b"", status=405, keep=False)
+        if asks == "canary":
+            return self._send(
+                canary(self._judge.key, nonce), keep=not _closes(headers), kind=b"text/html; charset=utf-8"
+            )
         body = self._judge.body(nonce, self._peer, headers, self._scheme)
         return self._send(body, keep=not _closes(headers))
 
-    def _send(self, body: bytes, *, status: int = 200, keep: bool) -> None:
+    def _send(self, body: bytes, *, status: int = 200, keep: bool, kind: bytes = b"application/json") -> None:
         reason = HTTP_ERRORS.get(status, b"OK")
         connection = b"keep-alive" if keep else b"close"
         self._transport.write(
-            b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"
-            b"Content-Length: %d\r\nConnection: %s\r\n\r\n%s" % (status, reason, len(body), connection, body)
+            b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nCache-Control: no-store\r\n"
+            b"Content-Length: %d\r\nConnection: %s\r\n\r\n%s" % (status, reason, kind, len(body), connection, body)
         )
         if not keep:
             self._transport.close()
 
 
-def read_head(head: bytes) -> tuple[str, str, Headers]:
-    """Method, nonce and headers (in order) of a request; raises ValueError for anything else than a judge's request."""
+def read_head(head: bytes) -> tuple[str, str, str, Headers]:
+    """Method, what is asked for (nonce or canary), its 32 digits, and headers in order; raises ValueError for any other request."""
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, version = first.split(" ")
     if not version.startswith("HTTP/1."):
         raise ValueError(version)
-    nonce = parse_qs(urlsplit(target).query).get("nonce", [""])[0]
+    query = parse_qs(urlsplit(target).query)
+    asks = "canary" if "canary" in query else "nonce"
+    nonce = query.get(asks, [""])[0]
     if not NONCE.fullmatch(nonce):
         raise ValueError("nonce")
     headers = []
@@ -104,7 +111,7 @@ def read_head(head: bytes) -> tuple[str, str, Headers]:
         if not colon:
             raise ValueError("header")
         headers.append((name, value.strip()))
-    return method, nonce, headers
+    return method, asks, nonce, headers
 
 
 def _closes(headers: Headers) -> bool:

@@ -37,10 +37,15 @@ BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
 PAGE: Final = 100
 MAX_SCANNED: Final = 1_000  # rows that one listing looks at
 _TAG: Final = r"[a-z0-9-]{1,32}"
+_HOST: Final = r"[a-z0-9.:-]{1,253}"
 
 SETTINGS_FIELDS: Final = {
     "paused": Field(kind=bool, description="the kill switch: no scraping, validating, leasing"),
     "owner_quota": Field(kind=int, minimum=1, maximum=100_000, description="leases that one owner may hold"),
+    "targets": Field(
+        kind=list, items=RULE_FIELDS, max_items=MAX_RULES, description="how sites answer those whom they serve"
+    ),
+    "frozen": Field(kind=bool, choices=(), description="false ends a freeze of scores; a sweep alone begins one"),
 }
 PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="proxies, one a line, as in a list"),
@@ -58,6 +63,7 @@ QUERY_FIELDS: Final = {
     "country": Field(kind=str, pattern="[a-z]{2}"),
     "source": Field(kind=str, pattern=_TAG),
     "tag": Field(kind=str, pattern=_TAG),
+    "target": Field(kind=str, pattern=_HOST, description="only those that this host of the target rules serves"),
     "after": Field(kind=str, pattern="[0-9a-f]{20}", description="where the page before ended"),
 }
 
@@ -165,12 +171,18 @@ class Manager:
     def operator_settings(self) -> dict[str, Any]:
         """What the operator set; null where the deployment's own value holds."""
         stored = self.state.get(SETTINGS) or {}
-        return {name: stored.get(name) for name in SETTINGS_FIELDS}
+        return {name: stored.get(name) for name in SETTINGS_FIELDS} | {"frozen": self.state.get(FROZEN)}
 
     def change_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Sets what `body` names (null: back to the deployment's value) and has it copied into Redis at once."""
         values = read_fields(body, SETTINGS_FIELDS)
-        self.state.put(SETTINGS, self.operator_settings() | {name: values[name] for name in body})
+        _check_rules(values["targets"] or (), self.settings)
+        if values["frozen"]:
+            raise Invalid([{"field": "frozen", "message": "can only be set to false"}])
+        if values["frozen"] is False:
+            self.state.delete(FROZEN)
+        changed = {name: values[name] for name in body if name != "frozen"}
+        self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
         name = self.settings.expire_leases_function
         if name:
             aws.client("lambda").invoke(
@@ -225,8 +237,11 @@ def proxy_json(record: ProxyRecord) -> dict[str, Any]:
         "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
         "kind": record.kind.value, "tags": sorted(record.tags), "sources": sorted(record.sources),
         "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
-        "anonymity": check.anonymity and check.anonymity.value, "https": check.https, "tampered": check.tampered,
+        "exits": list(check.exits), "region": check.region, "asn": check.asn,
+        "anonymity": check.anonymity and check.anonymity.value, "anonymity_basis": check.basis or None,
+        "https": check.https, "tampered": check.tampered, "signed": check.signed,
         "latency_ms": check.latency_ms, "reason": check.reason, "blame": check.blame,
+        "targets": {host: {"verdict": fact.verdict, "at": clock.iso(fact.at)} for host, fact in check.targets.items()},
         **{name: None if instant is None else clock.iso(instant) for name, instant in instants.items()},
     }  # fmt: skip
 
@@ -235,9 +250,20 @@ def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:
     facts = {"status": record.status, "protocol": record.proxy.protocol, "country": record.check.country}
     if any(wanted[name] is not None and value != wanted[name] for name, value in facts.items()):
         return False
+    if wanted["target"] is not None:
+        fact = record.check.targets.get(wanted["target"])
+        if fact is None or fact.verdict != TargetVerdict.OK:
+            return False
     return (wanted["source"] is None or wanted["source"] in record.sources) and (
         wanted["tag"] is None or wanted["tag"] in record.tags
     )
+
+
+def _check_rules(values: Sequence[Mapping[str, Any]], known: Settings) -> None:
+    try:
+        read_rules(values, allow_loopback=known.allow_loopback)
+    except ValueError as error:
+        raise Invalid([{"field": "targets", "message": str(error)}]) from error
 
 
 def _started(run: Any) -> str | None:

@@ -1,0 +1,45 @@
+"""By which address does the proxy go out, and where does that stand?"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+
+from proxypool.checks.check import Reason
+from proxypool.checks.context import Probe, StageFailed
+from proxypool.checks.judge import Seen
+from proxypool.network.address import refusal
+
+
+async def exit_address(probe: Probe) -> None:
+    """Notes the exit address of the plain leg."""
+    if probe.seen is not None:
+        note_exit(probe, probe.seen)
+
+
+def note_exit(probe: Probe, seen: Seen) -> None:
+    """The leg that was asked last counts; others are remembered: some proxies leave by many addresses.
+
+    Raises StageFailed where the exit is our own address, or none of the public network.
+    """
+    peer = _canonical(seen.peer)
+    own = {_canonical(address) for address in probe.bench.own}
+    if peer is None or peer in own or refusal(peer, allow_loopback=probe.bench.allow_loopback):
+        raise StageFailed(Reason.LOOP)
+    probe.exits = [*(address for address in probe.exits if address != peer), peer]
+    probe.seen = replace(seen, peer=peer)
+    if probe.bench.locate is not None:
+        found = probe.bench.locate(peer)
+        probe.seen = replace(
+            probe.seen,
+            country=found.country or seen.country, region=found.region or seen.region, asn=found.asn or seen.asn,
+        )  # fmt: skip
+
+
+def _canonical(text: str) -> str | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
