@@ -13,9 +13,11 @@ from proxypool.local.commands import local_app
 
 app = typer.Typer()
 sources = typer.Typer(help="The lists that feed the pool.", no_args_is_help=True)
+proxies = typer.Typer(help="The proxies, and what the pool knows of them.", no_args_is_help=True)
 dlq = typer.Typer(help="Messages that failed for good.", no_args_is_help=True)
 app.add_typer(local_app)
 app.add_typer(sources, name="sources")
+app.add_typer(proxies, name="proxies")
 app.add_typer(dlq, name="dlq")
 
 
@@ -57,17 +59,28 @@ def stats(as_json: Json = False, url: Url = "") -> None:
     _show(_ask("GET", "/stats/pool", url, as_json), as_json)
 
 
-@app.command()
-def proxies(
-    proxy_id: Annotated[str, typer.Argument(help="One proxy, explained; none: a list.")] = "",
+@proxies.command("list")
+def list_proxies(
     status: Annotated[str, typer.Option(help="unchecked, active, dead or retired.")] = "",
+    target: Annotated[str, typer.Option(help="Only those that this host of the target rules serves.")] = "",
     as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """List proxies, or explain one: why this score, why (not) leasable, when next."""
-    if proxy_id:
-        return _show(_ask("GET", f"/proxies/{proxy_id}", url, as_json), as_json)
-    found = _ask("GET", "/proxies" + (f"?status={status}" if status else ""), url, as_json)
+    """List proxies."""
+    asked = "&".join(f"{name}={text}" for name, text in (("status", status), ("target", target)) if text)
+    found = _ask("GET", "/proxies" + (f"?{asked}" if asked else ""), url, as_json)
     return _table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
+
+
+@proxies.command()
+def explain(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Explain a proxy: why this score, why (not) leasable, when next."""
+    _show(_ask("GET", f"/proxies/{proxy_id}", url, as_json), as_json)
+
+
+@app.command()
+def thaw(as_json: Json = False, url: Url = "") -> None:
+    """End a freeze of scores: failures of active proxies have their effects again."""
+    _show(_ask("PATCH", "/settings", url, as_json, {"frozen": False}), as_json)
 
 
 @dlq.command("list")

@@ -103,7 +103,7 @@ def owner(event: Event, *, local: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one member of a request must be. `kind` is str, int, float, bool or list (of str)."""
+    """What one member of a request must be. `kind` is str, int, float, bool or list (of str, or of objects with `items`)."""
 
     kind: type
     default: Any = None
@@ -113,6 +113,7 @@ class Field:
     choices: tuple[str, ...] = ()
     pattern: str = ""  # the whole text, or each item of a list
     max_items: int | None = None
+    items: Mapping[str, Field] | None = None  # the members of a list's objects
     description: str = ""
 
     def schema(self) -> dict[str, Any]:
@@ -126,7 +127,8 @@ class Field:
             else {}
         )
         if self.kind is list:
-            out |= {"items": {"type": "string"} | text, "uniqueItems": True}
+            of_text = {"type": "string"} | text
+            out |= {"items": schema_of(self.items) if self.items else of_text, "uniqueItems": True}
             if self.max_items is not None:
                 out["maxItems"] = self.max_items
         else:
@@ -190,7 +192,23 @@ def _wrong(value: Any, field: Field) -> str:
     return ""
 
 
+def _wrong_objects(value: Any, fields: Mapping[str, Field]) -> str:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return "must be a list of objects"
+    for index, item in enumerate(value):
+        try:
+            read_fields(item, fields)
+        except Invalid as error:
+            first = error.problem()["errors"][0]
+            return f"item {index}: {first['field']} {first['message']}"
+    return ""
+
+
 def _wrong_list(value: Any, field: Field) -> str:
+    if field.items and (message := _wrong_objects(value, field.items)):
+        return message
+    if field.items:
+        return f"at most {field.max_items} items" if len(value) > (field.max_items or len(value)) else ""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return "must be a list of strings"
     if field.max_items is not None and len(value) > field.max_items:

@@ -44,7 +44,9 @@ def fresh_until(record: ProxyRecord, max_age_seconds: int) -> datetime | None:
     """Until when the last check holds for leasing; None where there was none."""
     if record.last_checked_at is None:
         return None
-    return record.last_checked_at + timedelta(seconds=max(max_age_seconds, CADENCES_FRESH * record.check.interval_seconds))
+    return record.last_checked_at + timedelta(
+        seconds=max(max_age_seconds, CADENCES_FRESH * record.check.interval_seconds)
+    )
 
 
 def _against(record: ProxyRecord, now: datetime, settings: Settings) -> list[str]:
@@ -54,7 +56,9 @@ def _against(record: ProxyRecord, now: datetime, settings: Settings) -> list[str
     if facts.tampered:
         reasons.append("it alters what it carries")
     if facts.failures_in_row:
-        reasons.append(f"the last check failed: {facts.reason} (blame: {facts.blame}), {facts.failures_in_row} in a row")
+        reasons.append(
+            f"the last check failed: {facts.reason} (blame: {facts.blame}), {facts.failures_in_row} in a row"
+        )
     fresh = fresh_until(record, settings.max_age_seconds)
     if fresh is None:
         reasons.append("it was never checked")

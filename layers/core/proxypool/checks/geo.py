@@ -42,9 +42,9 @@ def locator(paths: str) -> Locate:
 
 def _read(found: dict[str, Any]) -> Whereabouts:
     country = (found.get("country") or found.get("registered_country") or {}).get("iso_code")
-    regions = found.get("subdivisions") or [{}]
+    region = (found.get("subdivisions") or [{}])[0].get("iso_code")
     return Whereabouts(
         country=country.lower() if country else None,
-        region=regions[0].get("iso_code"),
+        region=region.lower() if region else None,
         asn=found.get("autonomous_system_number"),
     )

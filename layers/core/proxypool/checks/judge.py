@@ -103,7 +103,7 @@ def answer(
     payload = json.dumps(
         {
             "nonce": nonce, "peer": peer, "headers": kept, "scheme": scheme,
-            "country": country.lower() if country else None, "region": region, "asn": asn,
+            "country": country.lower() if country else None, "region": region.lower() if region else None, "asn": asn,
             "basis": basis.value,
         },
         separators=(",", ":"),

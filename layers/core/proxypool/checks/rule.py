@@ -13,10 +13,24 @@ from typing import Any, Final
 from proxypool.checks.check import TargetVerdict
 from proxypool.errors import AddressRefused
 from proxypool.network.address import Refusal, is_address, parse_url, refusal
+from proxypool.web import Field
 
 MAX_RULES: Final = 8
 MAX_TEXTS: Final = 8
 MAX_TEXT_CHARS: Final = 200
+
+RULE_FIELDS: Final = {
+    "url": Field(kind=str, required=True, description="the page that is asked for; its host is the target"),
+    "status": Field(
+        kind=int, default=200, minimum=200, maximum=599, description="what it answers those whom it serves"
+    ),
+    "contains": Field(
+        kind=list, default=(), max_items=MAX_TEXTS, description="texts that its page has then, all of them"
+    ),
+    "lacks": Field(
+        kind=list, default=(), max_items=MAX_TEXTS, description="signs of a ban: texts that it has not then"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +52,10 @@ class Rule:
 
 
 def read_rule(value: Mapping[str, Any], *, allow_loopback: bool = False) -> Rule:
-    """The rule in `{"url", "status", "contains", "lacks"}`; raises ValueError with what is wrong.
+    """The rule in the fields of RULE_FIELDS; raises ValueError with what is wrong.
 
     The URL is vetted by its spelling: no address outside of the public ranges, no local name.
     """
-    if unknown := value.keys() - {"url", "status", "contains", "lacks"}:
-        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
     try:
         url = parse_url(str(value.get("url")), allow_http=True)
         reason = refusal(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
@@ -51,9 +63,7 @@ def read_rule(value: Mapping[str, Any], *, allow_loopback: bool = False) -> Rule
         raise ValueError(f"url: {error.reason}") from error
     if reason:
         raise ValueError(f"url: {Refusal(reason)}")
-    status = value.get("status", 200)
-    if type(status) is not int or not 200 <= status <= 599:
-        raise ValueError("status must be from 200 to 599")
+    status = int(value.get("status") or 200)
     return Rule(host=url.host, port=url.port, scheme=url.scheme, path=url.target, status=status,
                 contains=_texts(value, "contains"), lacks=_texts(value, "lacks"))  # fmt: skip
 
@@ -79,8 +89,7 @@ def judge_answer(rule: Rule, status: int, body: bytes) -> TargetVerdict:
 
 
 def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    texts = value.get(name, [])
-    good = isinstance(texts, list) and all(isinstance(text, str) and 0 < len(text) <= MAX_TEXT_CHARS for text in texts)
-    if not good or len(texts) > MAX_TEXTS:
-        raise ValueError(f"{name} must be at most {MAX_TEXTS} texts of at most {MAX_TEXT_CHARS} characters")
-    return tuple(texts)
+    texts = tuple(value.get(name) or ())
+    if not all(0 < len(text) <= MAX_TEXT_CHARS for text in texts):
+        raise ValueError(f"{name}: texts have from 1 to {MAX_TEXT_CHARS} characters")
+    return texts

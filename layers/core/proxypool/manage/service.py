@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from proxypool import aws, clock, queues
+from proxypool.checks.check import TargetVerdict
 from proxypool.checks.explain import explain
+from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, read_rules
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.proxies.proxy import Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord, due_shards
@@ -20,7 +22,7 @@ from proxypool.sources.api import changes_from_request, from_request, source_jso
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
-from proxypool.state import GAUGES, SETTINGS, State
+from proxypool.state import FROZEN, GAUGES, SETTINGS, State
 from proxypool.tasks import last_name, reason_name, result_name
 from proxypool.web import Field, read_fields
 
@@ -45,7 +47,7 @@ SETTINGS_FIELDS: Final = {
     "targets": Field(
         kind=list, items=RULE_FIELDS, max_items=MAX_RULES, description="how sites answer those whom they serve"
     ),
-    "frozen": Field(kind=bool, choices=(), description="false ends a freeze of scores; a sweep alone begins one"),
+    "frozen": Field(kind=bool, description="false ends a freeze of scores; a sweep alone begins one"),
 }
 PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="proxies, one a line, as in a list"),

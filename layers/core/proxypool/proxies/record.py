@@ -36,7 +36,7 @@ class CheckFacts:
     exit_ip: str | None = None
     exits: tuple[str, ...] = ()  # others that were seen lately: some proxies leave by many addresses
     country: str | None = None  # ISO 3166 alpha-2, lower case
-    region: str | None = None
+    region: str | None = None  # the exit's subdivision in its country, lower case, as the judge tells it
     asn: int | None = None
     anonymity: Anonymity | None = None
     basis: str = ""  # which judge the anonymity rests on
