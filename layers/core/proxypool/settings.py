@@ -95,6 +95,11 @@ class Settings:
     ledger_ttl_days: int = 90
     result_ttl_seconds: int = 3_600
 
+    @property
+    def low_countries(self) -> tuple[str, ...]:
+        """The countries of `pool_low_filters`."""
+        return tuple(text.strip().removeprefix("country=") for text in self.pool_low_filters.split(",") if text.strip())
+
     def need(self, name: str) -> str:
         """The value of a text field that the caller cannot do without; raises ConfigurationError when it is empty."""
         value = getattr(self, name)

@@ -192,8 +192,8 @@ def _wrong(value: Any, field: Field) -> str:
     return ""
 
 
-def _wrong_objects(value: Any, fields: Mapping[str, Field]) -> str:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+def _wrong_objects(value: list[Any], fields: Mapping[str, Field]) -> str:
+    if not all(isinstance(item, dict) for item in value):
         return "must be a list of objects"
     for index, item in enumerate(value):
         try:
@@ -205,14 +205,14 @@ def _wrong_objects(value: Any, fields: Mapping[str, Field]) -> str:
 
 
 def _wrong_list(value: Any, field: Field) -> str:
-    if field.items and (message := _wrong_objects(value, field.items)):
-        return message
-    if field.items:
-        return f"at most {field.max_items} items" if len(value) > (field.max_items or len(value)) else ""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return "must be a list of strings"
+    if not isinstance(value, list):
+        return "must be a list"
     if field.max_items is not None and len(value) > field.max_items:
         return f"at most {field.max_items} items"
+    if field.items:
+        return _wrong_objects(value, field.items)
+    if not all(isinstance(item, str) for item in value):
+        return "must be a list of strings"
     if len(set(value)) != len(value):
         return "must not repeat an item"
     return next(filter(None, (_wrong_text(item, field) for item in value)), "")

@@ -22,11 +22,6 @@ def tell_when_low(state: State, settings: Settings) -> None:
         _tell(state, settings, name, number)
 
 
-def filters(settings: Settings) -> list[str]:
-    """The filters that are watched besides the whole pool, e.g. country=us."""
-    return [text.strip() for text in settings.pool_low_filters.split(",") if text.strip()]
-
-
 def _tell(state: State, settings: Settings, name: str, ready: int) -> None:
     mark = settings.pool_low_mark
     crossed, at = f"low:{name}:{mark}", clock.iso(clock.now())
