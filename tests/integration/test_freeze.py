@@ -123,7 +123,7 @@ def test_an_operator_thaws_by_hand(aws_endpoint: str, monkeypatch: pytest.Monkey
     this.validate(messages(records, sweep_id="a"), seconds=60)
 
     assert Freezer(this.state, this.settings).thaw()
-    again = [row for row in this.proxies.get_many(one.id for one in records[:10]).values()]
+    again = list(this.proxies.get_many(one.id for one in records[:10]).values())
     at(this, SOON).validate(messages(again, sweep_id="b"), seconds=60)
 
     assert {row.check.failures_in_row for row in this.proxies.get_many(one.id for one in again).values()} == {1}

@@ -55,13 +55,19 @@ def at(validator: Validator, now: datetime) -> Validator:
 
 
 def rows(
-    validator: Validator, count: int, *, status: Status = Status.ACTIVE, first: int = 0, **facts: Any
+    validator: Validator,
+    count: int,
+    *,
+    status: Status = Status.ACTIVE,
+    first: int = 0,
+    apart_seconds: int = 0,
+    **facts: Any,
 ) -> list[ProxyRecord]:
-    """So many records in the table, due now; active ones passed their last check."""
+    """So many records in the table, due now (each so much earlier than the one before); active ones passed their last check."""
     active = {"passed": 5.0, "count": 5, "latency_ms": 50.0} if status is Status.ACTIVE else {}
     records = [
         a_record(
-            proxy=Proxy(Protocol.HTTP, "127.0.0.1", 20_000 + number), status=status, next_check_at=NOW,
+            proxy=Proxy(Protocol.HTTP, "127.0.0.1", 20_000 + number), status=status, next_check_at=NOW - timedelta(seconds=apart_seconds * (number - first)),
             check=CheckFacts(**(active | facts)), last_checked_at=NOW - timedelta(seconds=600) if active else None,
         )
         for number in range(first, first + count)

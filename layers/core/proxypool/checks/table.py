@@ -44,7 +44,9 @@ class ChecksTable:
         """The checks of a proxy, newest first, as plain facts with `checked_at` (the sort key)."""
         alive = CheckItem.expires_at > clock.epoch(now)
         for item in self._model.query(proxy_id, filter_condition=alive, scan_index_forward=False, limit=limit):
-            yield {"checked_at": item.checked_at, **item.facts.as_dict()}
+            facts = item.facts.as_dict()
+            facts.pop("attribute_values", None)  # pynamodb's own, not the row's
+            yield {"checked_at": item.checked_at, **facts}
 
     def keys(self, proxy_id: str) -> list[str]:
         """The sort keys of all of a proxy's checks, newest first."""
