@@ -224,7 +224,7 @@ async def speaks_socks5(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
     writer.write(b"\x05\x00")
     head = await reader.readexactly(4)
     size = 4 if head[3] == 1 else (await reader.readexactly(1))[0]
-    name, there = await reader.readexactly(size), int.from_bytes(await reader.readexactly(2))
+    name, there = await reader.readexactly(size), int.from_bytes(await reader.readexactly(2), "big")
     host = ".".join(map(str, name)) if head[3] == 1 else name.decode()
     source, sink = await asyncio.open_connection(host, there, local_addr=(EXIT, 0))
     writer.write(b"\x05\x00\x00\x01" + bytes(6))

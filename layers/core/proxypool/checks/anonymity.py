@@ -47,7 +47,7 @@ def _spellings(address: IPv4Address) -> Iterable[str]:
     """Dotted, with leading zeros, as in host names (203-0-113-9), as one number, and in hexadecimal."""
     octets = str(address).split(".")
     yield r"(?<![0-9.])" + r"\.".join(f"0*{octet}" for octet in octets) + r"(?![0-9]|\.[0-9])"
-    yield r"(?<![0-9])(?<![0-9]-)" + "[-_]".join(octets) + r"(?![0-9]|-[0-9])"
+    yield r"(?<![0-9])" + "[-_]".join(octets) + r"(?![0-9]|-[0-9])"
     yield rf"(?<![0-9.]){int(address)}(?![0-9])"
     yield rf"(?<![0-9a-f])(?:0x)?{int(address):08x}(?![0-9a-f])"
 

@@ -35,13 +35,17 @@ def is_quick(record: ProxyRecord) -> bool:
     return record.status is Status.ACTIVE and record.check.failures_in_row > 0
 
 
-def is_full(record: ProxyRecord, *, every: int) -> bool:
-    """Whether HTTPS, integrity and targets are asked this time: always, but for a proxy that was steady the last times."""
+def is_full(record: ProxyRecord, *, every: int, targets: frozenset[str] = frozenset()) -> bool:
+    """Whether HTTPS, integrity and targets are asked this time: always, but for a proxy that was steady the last times.
+
+    `targets` are the hosts of the rules: one that this proxy was never asked for makes the check full.
+    """
     facts = record.check
     steady = (
         record.status is Status.ACTIVE
         and not facts.failures_in_row
         and not facts.tampered
+        and targets <= facts.targets.keys()
         and all(fact.verdict == "ok" for fact in facts.targets.values())
     )
     return not steady or facts.light + 1 >= every

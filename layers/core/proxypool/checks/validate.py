@@ -138,7 +138,8 @@ class Validator:
     async def _one(
         self, record: ProxyRecord, bench: Bench, places: asyncio.Semaphore, results: asyncio.Queue[Check | None]
     ) -> None:
-        full = is_full(record, every=self.settings.check_tls_every)
+        targets = frozenset(rule.host for rule in bench.rules)
+        full = is_full(record, every=self.settings.check_tls_every, targets=targets)
         async with places:
             try:
                 first = record.status is Status.UNCHECKED
