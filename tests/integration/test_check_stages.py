@@ -13,6 +13,8 @@ from typing import TypeVar
 import pytest
 from proxypool.checks import direct, pipeline
 from proxypool.checks.check import Basis, Blame, Check, Reason, TargetVerdict, Verdict
+from proxypool.checks.checkers import stages
+from proxypool.checks.context import place
 from proxypool.checks.rule import read_rule
 from proxypool.local.judge import Judge, serve_judge
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy
@@ -50,7 +52,7 @@ def test_an_honest_proxy_passes_every_stage(tmp_path: Path) -> None:
 
     assert (found.verdict, found.reason, found.https, found.tampered) == (Verdict.PASSED, None, True, False)
     assert (found.exit_ip, found.signed, found.anonymity, found.basis) == (EXIT, True, Anonymity.ELITE, Basis.RAW)
-    assert list(found.timings_ms) == [stage.name for stage in pipeline.stages()]
+    assert list(found.timings_ms) == [stage.name for stage in stages()]
 
 
 def test_a_light_check_asks_whether_http_still_works_and_no_more(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_an_unsigned_503_is_the_judges_unless_it_answers_directly(
 
     async def ask(this: Court) -> Check:
         judge = this.bench.judges[0]
-        judge = judge if is_up else replace(judge, plain=direct.place("http://127.0.0.1:9/"))
+        judge = judge if is_up else replace(judge, plain=place("http://127.0.0.1:9/"))
         return await this.check(busy, judges=(judge,), is_up=direct.Witness(this.bench).is_up)
 
     found = in_court(tmp_path, ask)

@@ -98,7 +98,7 @@ def test_a_throttled_table_loses_nothing(
         return real(self, operation, parameters)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", throttled)
-    monkeypatch.setattr(table.time, "sleep", waits.append)
+    monkeypatch.setattr("proxypool.table.time.sleep", waits.append)
 
     if passes:
         assert this.validate(messages(records), seconds=60).counts["passed"] == 3

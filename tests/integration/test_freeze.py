@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from proxypool.checks.check import Verdict
 from proxypool.checks.freeze import Freezer

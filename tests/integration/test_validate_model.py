@@ -114,7 +114,7 @@ def counting_units(this: Validator) -> Iterator[Counter[str]]:
 
 
 def _proxy_id(statement: dict[str, Any]) -> str:
-    return next(one["S"] for one in statement["Parameters"] if len(one.get("S", "")) == 20)
+    return next(str(one["S"]) for one in statement["Parameters"] if len(one.get("S", "")) == 20)
 
 
 def _key(item: dict[str, Any]) -> tuple[Any, Any]:

@@ -139,7 +139,7 @@ def read_check(proxy_id: str, facts: dict[str, Any]) -> Check:
         "spoken": Protocol,
         "verdict": Verdict,
     }
-    values = {name: words[name](value) if name in words else value for name, value in facts.items()}
+    values: dict[str, Any] = {name: words[name](value) if name in words else value for name, value in facts.items()}
     values["checked_at"] = datetime.fromisoformat(facts["checked_at"].partition("#")[0])
     values["exits"] = tuple(facts.get("exits", ()))
     values["targets"] = {host: TargetVerdict(word) for host, word in dict(facts.get("targets", {})).items()}

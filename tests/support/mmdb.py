@@ -34,7 +34,7 @@ def _encoded(value: Any, kind: int = 5) -> bytes:
     if isinstance(value, int):
         raw = value.to_bytes(8, "big").lstrip(b"\0")
         return _head(kind, len(raw)) + raw
-    return _head(2, len(value)) + value.encode()
+    return _head(2, len(value)) + str(value).encode()
 
 
 def _head(kind: int, size: int) -> bytes:

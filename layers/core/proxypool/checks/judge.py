@@ -3,7 +3,7 @@
 The judge answers `GET /…?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
 The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning. The path is
 free: a check makes one up, so that nobody can be honest to the judge alone. `?canary=<32 hex digits>` asks for a page
-(`canary.py`). Other people's echo services are read by `read_echo`.
+(`canary.py`). Other people's echo services are read by `echo.py`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
 
     Without a key nothing can be verified: `signed` is then False, and only the nonce binds the answer.
     """
-    outer = _object(body)
+    outer = read_object(body)
     if outer is None:
         raise _altered(key, body, nonce)
     payload, signature = outer.get("payload"), outer.get("signature")
@@ -124,7 +124,7 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
         raise NonceMissing()
     if key is not None:
         _verify(key, payload, signature)
-    inner = _object(payload.encode())
+    inner = read_object(payload.encode())
     if inner is None:
         raise ContentMismatch()
     if inner.get("nonce") != nonce:
@@ -132,36 +132,6 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
     if key is not None and _canonical(outer) != body:
         raise Tampered()
     return _seen(inner, signed=key is not None)
-
-
-def read_echo(body: bytes, nonce: str) -> Seen:
-    """What an echo service saw (httpbin's form: `origin`, `headers`, the query among `args` or in `url`), never signed.
-
-    Only the nonce binds it: whoever reads our request can make this answer up. Raises a JudgeRefusal otherwise.
-    """
-    value = _object(body)
-    if value is None:
-        raise ContentMismatch()
-    if nonce not in body.decode("utf-8", "replace"):
-        raise NonceMissing()
-    origin = next((value[name] for name in _ECHO_ADDRESS if isinstance(value.get(name), str)), None)
-    headers = value.get("headers")
-    if origin is None:
-        raise ContentMismatch()
-    return Seen(
-        peer=origin.rpartition(",")[2].strip(), scheme="https" if str(value.get("url")).startswith("https:") else "http",
-        headers=tuple((str(name).lower(), str(text)) for name, text in headers.items()) if isinstance(headers, dict) else (),
-        country=_country(value), basis=Basis.ECHO,
-    )  # fmt: skip
-
-
-_ECHO_ADDRESS = ("origin", "ip", "query", "client_ip")
-_ECHO_COUNTRY = ("country_code", "countryCode", "country")
-
-
-def _country(value: dict[str, Any]) -> str | None:
-    codes = (value.get(name) for name in _ECHO_COUNTRY)
-    return next((code.lower() for code in codes if isinstance(code, str) and re.fullmatch("[A-Za-z]{2}", code)), None)
 
 
 def _verify(key: bytes, payload: str, signature: str) -> None:
@@ -187,7 +157,8 @@ def _canonical(outer: dict[str, Any]) -> bytes:
     return json.dumps(outer, separators=(",", ":")).encode()
 
 
-def _object(body: bytes) -> dict[str, Any] | None:
+def read_object(body: bytes) -> dict[str, Any] | None:
+    """The JSON object in a body; None where there is none."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):

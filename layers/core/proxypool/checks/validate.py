@@ -6,18 +6,18 @@ Failures of active proxies wait until the whole batch is known: where the pool s
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from proxypool import clock, queues
 from proxypool.checks import direct, pipeline
+from proxypool.checks.batch import Batch, Outcome
 from proxypool.checks.cadence import is_full, is_quick, is_suspect
 from proxypool.checks.check import Check, Verdict
 from proxypool.checks.context import Bench
-from proxypool.checks.freeze import Freezer, is_held
+from proxypool.checks.freeze import Freezer
 from proxypool.checks.low import tell_when_low
 from proxypool.checks.rule import Rule, read_rules
 from proxypool.checks.secret import judge_key
@@ -47,32 +47,6 @@ _METRICS: Final = {
 }
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What a batch did: the counts, and the proxies whose messages must come again."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    unfinished: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """One batch under way: whose claims are open, under which sweep each was asked, whose results wait for the end."""
-
-    open_claims: dict[str, ProxyRecord]
-    sweeps: dict[str, str]
-    outcome: Outcome
-    results: list[tuple[str, ProxyRecord, Check]] = field(default_factory=list)
-    held: list[Check] = field(default_factory=list)
-
-    def take(self, page: list[Check]) -> list[Check]:
-        """Notes results; returns those that may be written at once."""
-        self.results += [(self.sweeps[one.proxy_id], self.open_claims[one.proxy_id], one) for one in page]
-        held = [one for one in page if is_held(self.open_claims[one.proxy_id], one)]
-        self.held += held
-        return [one for one in page if one not in held]
-
-
 @dataclass(frozen=True, slots=True)
 class Validator:
     """Checks batches of one deployment."""
@@ -94,7 +68,7 @@ class Validator:
         count(Metric.CHECKS_SUPERSEDED, outcome.counts["superseded"])
         if claimed:
             sweeps = {proxy_id: message.sweep_id for proxy_id, message in messages.items()}
-            batch = _Batch({record.id: record for record in claimed}, sweeps, outcome)
+            batch = Batch({record.id: record for record in claimed}, sweeps, outcome)
             try:
                 loop.run(self._check(batch, max(0.0, seconds - RESERVE_SECONDS)))
             except BaseException:
@@ -108,7 +82,7 @@ class Validator:
         records = self.proxies.get_many(claims)
         return [replace(records[id_], claim=claim) for id_, claim in claims.items() if id_ in records]
 
-    async def _check(self, batch: _Batch, seconds: float) -> None:
+    async def _check(self, batch: Batch, seconds: float) -> None:
         key = judge_key(self.settings.judge_secret_arn)
         bench = await direct.introduced(direct.bench(self.settings, key, self._rules()))
         if bench is None:
@@ -148,7 +122,7 @@ class Validator:
                 log.exception("check failed", proxy_id=record.id, error=type(error).__name__)
                 results.put_nowait(None)
 
-    def _settle(self, batch: _Batch) -> None:
+    def _settle(self, batch: Batch) -> None:
         """Writes what was held back: as failures, or without effect where the pool failed as a whole."""
         frozen = Freezer(self.state, self.settings).settle(batch.results, self.now())
         held = [replace(check, frozen=frozen) for check in batch.held]
@@ -156,7 +130,7 @@ class Validator:
         for start in range(0, len(held), RESULTS_PER_WRITE):
             self._write(held[start : start + RESULTS_PER_WRITE], batch)
 
-    def _write(self, page: list[Check], batch: _Batch) -> None:
+    def _write(self, page: list[Check], batch: Batch) -> None:
         """Writes results under their claims; what took effect is recorded, counted, and checked again soon if it failed."""
         before = {check.proxy_id: batch.open_claims[check.proxy_id] for check in page}
         after = {check.proxy_id: self._folded(before[check.proxy_id], check) for check in page}
@@ -222,7 +196,7 @@ class Validator:
             log.error("target rules cannot be read", error=str(error))
             return ()
 
-    def _judge_is_down(self, batch: _Batch) -> None:
+    def _judge_is_down(self, batch: Batch) -> None:
         """Nothing is known then: scores and rows stay as they are, due as they were; the next sweep asks again."""
         claims = {record.id: record.claim for record in batch.open_claims.values()}
         self.proxies.release_claims(claims)
@@ -238,7 +212,7 @@ class Validator:
                 self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": asked, "reason": "no answer", "at": at}
             )
 
-    def _give_back(self, batch: _Batch) -> None:
+    def _give_back(self, batch: Batch) -> None:
         if batch.open_claims:
             self.proxies.release_claims({record.id: record.claim for record in batch.open_claims.values()})
             batch.outcome.unfinished |= set(batch.open_claims)

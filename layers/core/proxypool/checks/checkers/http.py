@@ -5,6 +5,7 @@ from __future__ import annotations
 from proxypool.checks import judge
 from proxypool.checks.check import Reason
 from proxypool.checks.context import Judge, Probe, StageFailed
+from proxypool.checks.echo import read_echo
 from proxypool.checks.way import ask, path, refused
 from proxypool.network.tunnel import Response, WireError
 
@@ -31,7 +32,7 @@ def read_answer(of: Judge, answer: Response, nonce: str) -> judge.Seen:
     if reason := refused(answer.status):
         raise StageFailed(reason, status=answer.status)
     try:
-        return judge.read_echo(answer.body, nonce) if of.is_echo else judge.read(of.key, answer.body, nonce)
+        return read_echo(answer.body, nonce) if of.is_echo else judge.read(of.key, answer.body, nonce)
     except judge.Tampered:
         raise
     except judge.JudgeRefusal as refusal:
