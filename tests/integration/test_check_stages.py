@@ -109,6 +109,24 @@ def test_pages_of_other_hosts_may_be_canaries(tmp_path: Path, body: bytes, tampe
     assert in_court(tmp_path, ask).tampered is tampered
 
 
+def test_a_canary_page_that_changed_or_is_gone_blames_nobody(tmp_path: Path) -> None:
+    """Input 38: it is asked for directly first."""
+    digest = hashlib.sha256(b"as it was").hexdigest()
+
+    async def run() -> tuple[int, Check]:
+        async def page(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+            writer.write(response(b"changed"))
+
+        async with await serve(page) as server:
+            urls = f"http://127.0.0.1:{port(server)}/#{digest}, http://127.0.0.1:9/#{digest}"
+            async with court(tmp_path, canary_urls=urls) as this:
+                return len(this.bench.canaries), await this.check(proxy())
+
+    left, found = asyncio.run(run())
+
+    assert (left, found.verdict, found.tampered) == (0, Verdict.PASSED, False)
+
+
 def test_the_exit_of_the_https_leg_counts_and_all_are_remembered(tmp_path: Path) -> None:
     """Input 45: another exit at each request is a fact, not an error."""
     found = in_court(tmp_path, lambda this: this.check(proxy(exits=("127.0.0.7", "127.0.0.8", "127.0.0.9"))))

@@ -60,14 +60,18 @@ def judges(settings: Settings, key: bytes | None) -> tuple[Judge, ...]:
 
 async def introduced(to: Bench) -> Bench | None:
     """The bench with the judges that answer, and our own addresses as they see them; None while none does."""
-    met = await asyncio.gather(*(_meet(to, one) for one in to.judges))
+    met, whole = await asyncio.gather(
+        asyncio.gather(*(_meet(to, one) for one in to.judges)),
+        asyncio.gather(*(_is_unchanged(to, one) for one in to.canaries)),
+    )
     up = tuple(one for one, _ in filter(None, met))
     if len(up) < len(to.judges):
         log.warning("judges are down", count=len(to.judges) - len(up), up=len(up))
     if not up:
         return None
     own = frozenset(address for _, addresses in filter(None, met) for address in addresses)
-    return replace(to, judges=up, own=own, is_up=Witness(to).is_up)
+    canaries = tuple(one for one, is_whole in zip(to.canaries, whole, strict=True) if is_whole)
+    return replace(to, judges=up, own=own, canaries=canaries, is_up=Witness(to).is_up)
 
 
 @dataclass(slots=True)
@@ -116,6 +120,15 @@ async def _has_canary(to: Bench, one: Judge) -> bool:
     return (
         answer is not None and hashlib.sha256(answer.body).digest() == hashlib.sha256(canary(one.key, nonce)).digest()
     )
+
+
+async def _is_unchanged(to: Bench, one: Canary) -> bool:
+    """Whether the operator's page is still what it was: else nothing can be told by it."""
+    answer = await _or_none(_get(to, one.place, one.place.target))
+    unchanged = answer is not None and hashlib.sha256(answer.body).hexdigest() == one.digest
+    if not unchanged:
+        log.error("a canary page is down or has changed", host=one.place.host)
+    return unchanged
 
 
 async def _get(to: Bench, there: Place, target: str, *, by: str = "") -> Response:

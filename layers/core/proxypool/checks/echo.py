@@ -23,14 +23,23 @@ def read_echo(body: bytes, nonce: str) -> Seen:
     if nonce not in body.decode("utf-8", "replace"):
         raise NonceMissing()
     origin = next((value[name] for name in _ECHO_ADDRESS if isinstance(value.get(name), str)), None)
-    headers = value.get("headers")
     if origin is None:
         raise ContentMismatch()
+    before, _, peer = origin.rpartition(",")  # httpbin folds X-Forwarded-For into `origin`, and hides the header
+    scheme = "https" if str(value.get("url")).startswith("https:") else "http"
+    forwarded = (("x-forwarded-for", before),) if before else ()
     return Seen(
-        peer=origin.rpartition(",")[2].strip(), scheme="https" if str(value.get("url")).startswith("https:") else "http",
-        headers=tuple((str(name).lower(), str(text)) for name, text in headers.items()) if isinstance(headers, dict) else (),
-        country=_country(value), basis=Basis.ECHO,
-    )  # fmt: skip
+        peer=peer.strip(),
+        headers=(*_headers(value), *forwarded),
+        scheme=scheme,
+        country=_country(value),
+        basis=Basis.ECHO,
+    )
+
+
+def _headers(value: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    found = value.get("headers")
+    return tuple((str(name).lower(), str(text)) for name, text in found.items()) if isinstance(found, dict) else ()
 
 
 def _country(value: dict[str, Any]) -> str | None:

@@ -21,7 +21,7 @@ async def http(probe: Probe) -> None:
     except judge.Tampered:
         probe.tampered = True
     except (StageFailed, WireError, TimeoutError) as error:
-        await _ask_the_judge(probe, error)
+        await put_to(probe, probe.judge, error)
         raise
     finally:
         probe.close()
@@ -39,12 +39,12 @@ def read_answer(of: Judge, answer: Response, nonce: str) -> judge.Seen:
         raise StageFailed(Reason(refusal.reason)) from refusal
 
 
-async def _ask_the_judge(probe: Probe, error: StageFailed | WireError | TimeoutError) -> None:
-    """Where a judge that is down would look like this, it is asked directly; raises StageFailed where it is down."""
+async def put_to(probe: Probe, one: Judge, error: StageFailed | WireError | TimeoutError) -> None:
+    """Where a judge that is down would look like this error, it is asked directly; raises StageFailed where it is down."""
     if isinstance(error, StageFailed):
-        reason, status = error.reason, error.status or 0
-        suspect = reason in _IF_THE_JUDGE_WERE_DOWN and (status == 429 or status >= 500)
+        status = error.status or 0
+        suspect = error.reason in _IF_THE_JUDGE_WERE_DOWN and (status == 429 or status >= 500)
     else:
         suspect = isinstance(error, TimeoutError) or Reason(error.fault.value) in _IF_THE_JUDGE_WERE_DOWN
-    if suspect and not await probe.bench.is_up(probe.judge):
+    if suspect and not await probe.bench.is_up(one):
         raise StageFailed(Reason.JUDGE_DOWN) from error

@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import dataclass
 
 from proxypool.checks import judge
 from proxypool.checks.canary import canary
 from proxypool.checks.check import Reason
-from proxypool.checks.context import Place, Probe, StageFailed
+from proxypool.checks.checkers.http import put_to
+from proxypool.checks.context import Judge, Place, Probe, StageFailed
 from proxypool.checks.way import ask, path, refused
+from proxypool.network.tunnel import WireError
 
-Page = tuple[Place, str, str]  # where, the path, the SHA-256 of the body in hex
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What is asked for, the SHA-256 of its body in hex, and the judge that serves it (None: a page of the operator's)."""
+
+    place: Place
+    target: str
+    digest: str
+    judge: Judge | None = None
 
 
 async def integrity(probe: Probe) -> None:
-    """By plain HTTP: another body is tampering. A page that does not come at all fails the check."""
+    """By plain HTTP: another body is tampering. A page of a judge that is up, and does not come through, fails the check."""
     page = _choose(probe, "http")
     if page is None:
         return
-    place, target, digest = page
-    answer = await ask(probe, place, target)
-    if reason := refused(answer.status):
-        raise StageFailed(reason, status=answer.status)
-    probe.tampered = hashlib.sha256(answer.body).hexdigest() != digest
+    try:
+        probe.tampered = not await _is_whole(probe, page)
+    except (StageFailed, WireError, TimeoutError) as error:
+        if page.judge is not None:  # else: it may be down, and nobody can tell
+            await put_to(probe, page.judge, error)
+            raise
 
 
 async def integrity_https(probe: Probe) -> None:
@@ -36,24 +48,26 @@ async def integrity_https(probe: Probe) -> None:
     if page is None:
         return
     probe.https = False
-    place, target, digest = page
-    answer = await ask(probe, place, target)
-    if reason := refused(answer.status):
-        raise StageFailed(reason)
-    if hashlib.sha256(answer.body).hexdigest() != digest:
+    if not await _is_whole(probe, page):
         raise StageFailed(Reason.TAMPERED)
     probe.https = True
 
 
+async def _is_whole(probe: Probe, page: Page) -> bool:
+    answer = await ask(probe, page.place, page.target)
+    if reason := refused(answer.status):
+        raise StageFailed(reason, status=answer.status)
+    return hashlib.sha256(answer.body).hexdigest() == page.digest
+
+
 def _choose(probe: Probe, scheme: str) -> Page | None:
-    """One page by chance; the judge's own only where there is no other."""
-    pages: list[Page] = [
-        (one.place, one.place.target, one.digest) for one in probe.bench.canaries if one.place.scheme == scheme
-    ]
+    """One page by chance; the check's own judge only where there is no other."""
+    known = [one for one in probe.bench.canaries if one.place.scheme == scheme]
+    pages = [Page(place=one.place, target=one.place.target, digest=one.digest) for one in known]
     for other in probe.bench.judges:
         place = other.plain if scheme == "http" else other.secure
         if place is not None and other.has_canary and (other != probe.judge or len(probe.bench.judges) == 1):
             nonce = judge.new_nonce()
-            body = canary(other.key, nonce)
-            pages.append((place, path(place, canary=nonce), hashlib.sha256(body).hexdigest()))
+            digest = hashlib.sha256(canary(other.key, nonce)).hexdigest()
+            pages.append(Page(place=place, target=path(place, canary=nonce), digest=digest, judge=other))
     return secrets.choice(pages) if pages else None
