@@ -63,6 +63,7 @@ class Settings:
     check_connect_seconds: float = 5.0
     check_stage_seconds: float = 20.0
     check_total_seconds: float = 40.0
+    check_skip: str = ""  # stages that are switched off, by commas, e.g. integrity_https,targets
     check_tls_every: int = 6  # HTTPS, integrity and targets at every so-manieth check of a steady proxy
     detect_protocols: bool = False  # a proxy that does not speak its protocol is tried with the others, once
     claim_seconds: int = 150

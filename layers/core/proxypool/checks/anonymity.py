@@ -27,6 +27,8 @@ def anonymity(
 ) -> Anonymity:
     """The level that the judge's headers show; `own` are our addresses, `direct` the headers of a direct request."""
     added = [pair for pair in headers if pair not in direct and pair[0] != _OF_THE_JUDGE]
+    if not added:
+        return Anonymity.ELITE
     addresses = [_address(text) for text in own]
     if any(address and _names(text, address) for _, text in added for address in addresses):
         return Anonymity.TRANSPARENT

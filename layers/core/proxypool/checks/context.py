@@ -96,6 +96,7 @@ class Bench:
     rules: tuple[Rule, ...] = ()
     locate: Locate | None = None
     detect: bool = False
+    skip: frozenset[str] = frozenset()  # stages that are switched off
 
 
 @dataclass(slots=True)

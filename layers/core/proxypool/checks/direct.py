@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from proxypool.checks import judge
 from proxypool.checks.canary import canary
+from proxypool.checks.checkers.exit import canonical
 from proxypool.checks.checkers.http import read_answer
 from proxypool.checks.context import AGENT, Bench, Canary, Judge, Place, StageFailed, place
 from proxypool.checks.geo import locator
@@ -40,7 +41,7 @@ def bench(settings: Settings, key: bytes | None, rules: tuple[Rule, ...] = ()) -
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
         total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, _texts(settings.canary_urls))),
         rules=rules, locate=locator(settings.geo_database) if settings.geo_database else None,
-        detect=settings.detect_protocols,
+        detect=settings.detect_protocols, skip=frozenset(_texts(settings.check_skip)),
     )  # fmt: skip
 
 
@@ -69,7 +70,8 @@ async def introduced(to: Bench) -> Bench | None:
         log.warning("judges are down", count=len(to.judges) - len(up), up=len(up))
     if not up:
         return None
-    own = frozenset(address for _, addresses in filter(None, met) for address in addresses)
+    addresses = [address for _, seen in filter(None, met) for address in seen]
+    own = frozenset(filter(None, map(canonical, addresses)))
     canaries = tuple(one for one, is_whole in zip(to.canaries, whole, strict=True) if is_whole)
     return replace(to, judges=up, own=own, canaries=canaries, is_up=Witness(to).is_up)
 

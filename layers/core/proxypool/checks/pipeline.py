@@ -40,7 +40,7 @@ async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True,
 async def _stages(probe: Probe, now: datetime) -> Check:
     reason: Reason | None = None
     for stage in stages():
-        if stage.full and not probe.full:
+        if (stage.full and not probe.full) or stage.name in probe.bench.skip:
             continue
         no = await _ask(stage, probe)
         if no is not None and stage.needed:
@@ -54,7 +54,10 @@ async def _stages(probe: Probe, now: datetime) -> Check:
 async def _ask(stage: Stage, probe: Probe) -> Reason | None:
     started = time.perf_counter()
     try:
-        async with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
+        if stage.waits:
+            async with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
+                await stage.ask(probe)
+        else:
             await stage.ask(probe)
     except StageFailed as failed:
         return failed.reason

@@ -37,13 +37,14 @@ class Stage:
     needed: bool = True
     full: bool = False
     seconds: float | None = None
+    waits: bool = True  # False: it only thinks, and needs no limit
 
 
 BUILT_IN: Final = (
     Stage(name="reachable", order=10, ask=reachable),
     Stage(name="http", order=20, ask=http),
-    Stage(name="anonymity", order=30, ask=headers),
-    Stage(name="exit", order=40, ask=exit_address),
+    Stage(name="anonymity", order=30, ask=headers, waits=False),
+    Stage(name="exit", order=40, ask=exit_address, waits=False),
     Stage(name="https", order=50, ask=https, needed=False, full=True),
     Stage(name="integrity", order=60, ask=integrity, full=True),
     Stage(name="integrity_https", order=61, ask=integrity_https, needed=False, full=True),

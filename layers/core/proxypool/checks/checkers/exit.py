@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import replace
 
 from proxypool.checks.check import Reason
 from proxypool.checks.context import Probe, StageFailed
 from proxypool.checks.judge import Seen
-from proxypool.network.address import refusal
+from proxypool.errors import AddressRefused
+from proxypool.network.address import is_address, parse_host, refusal
 
 
 async def exit_address(probe: Probe) -> None:
@@ -22,12 +22,11 @@ def note_exit(probe: Probe, seen: Seen) -> None:
 
     Raises StageFailed where the exit is our own address, or none of the public network.
     """
-    peer = _canonical(seen.peer)
-    own = {_canonical(address) for address in probe.bench.own}
-    if peer is None or peer in own or refusal(peer, allow_loopback=probe.bench.allow_loopback):
+    peer = canonical(seen.peer)
+    if peer is None or peer in probe.bench.own or refusal(peer, allow_loopback=probe.bench.allow_loopback):
         raise StageFailed(Reason.LOOP)
     probe.exits = [*(address for address in probe.exits if address != peer), peer]
-    probe.seen = replace(seen, peer=peer)
+    probe.seen = seen
     if probe.bench.locate is not None:
         found = probe.bench.locate(peer)
         probe.seen = replace(
@@ -36,10 +35,10 @@ def note_exit(probe: Probe, seen: Seen) -> None:
         )  # fmt: skip
 
 
-def _canonical(text: str) -> str | None:
+def canonical(text: str) -> str | None:
+    """An address as the pool writes it, an IPv4 one that an IPv6 one maps as itself; None where it is none."""
     try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
+        host = parse_host(text)
+    except AddressRefused:
         return None
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(mapped or address)
+    return host if is_address(host) else None

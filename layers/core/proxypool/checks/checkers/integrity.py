@@ -61,12 +61,14 @@ async def _is_whole(probe: Probe, page: Page) -> bool:
 
 
 def _choose(probe: Probe, scheme: str) -> Page | None:
-    """One page by chance; the check's own judge only where there is no other."""
+    """One page by chance. The check's own judge only by HTTP, and where there is no other: inside of TLS that was verified
+    for its host nothing can be altered."""
     known = [one for one in probe.bench.canaries if one.place.scheme == scheme]
     pages = [Page(place=one.place, target=one.place.target, digest=one.digest) for one in known]
     for other in probe.bench.judges:
         place = other.plain if scheme == "http" else other.secure
-        if place is not None and other.has_canary and (other != probe.judge or len(probe.bench.judges) == 1):
+        is_other = other is not probe.judge or (scheme == "http" and len(probe.bench.judges) == 1)
+        if place is not None and other.has_canary and is_other:
             nonce = judge.new_nonce()
             digest = hashlib.sha256(canary(other.key, nonce)).hexdigest()
             pages.append(Page(place=place, target=path(place, canary=nonce), digest=digest, judge=other))
