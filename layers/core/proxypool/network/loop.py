@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-try:
-    from uvloop import new_event_loop
-except ImportError:  # Windows has none
-    from asyncio import new_event_loop
-
 Result = TypeVar("Result")
+
+new_loop: Callable[[], asyncio.AbstractEventLoop]
+try:
+    from uvloop import new_event_loop as new_loop
+except ImportError:  # Windows has none
+    new_loop = asyncio.new_event_loop
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
     """Runs one batch on a loop of its own, as asyncio.run does."""
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(work)
