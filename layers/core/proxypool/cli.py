@@ -83,6 +83,24 @@ def thaw(as_json: Json = False, url: Url = "") -> None:
     _show(_ask("PATCH", "/settings", url, as_json, {"frozen": False}), as_json)
 
 
+@app.command()
+def farm(
+    size: Annotated[int, typer.Option("-n", "--size", help="How many proxies.")] = 64,
+    mix: Annotated[str, typer.Option(help="For example fast=5,liar=1; or all kinds alike.")] = "all",
+    seed: Annotated[int, typer.Option(help="The same seed grows the same farm.")] = 1,
+    folder: Annotated[Path, typer.Option("--state", help="Where farm.json, the list and certificates go.")] = Path(".farm"),
+    key_file: Annotated[Path | None, typer.Option(help="The text that signs the judge's answers.")] = None,
+    one_address: Annotated[bool, typer.Option(help="All on 127.0.0.1, a port each, as on macOS.")] = False,
+) -> None:  # fmt: skip
+    """Grow good and hostile proxies on loopback, with the truth about each, until Ctrl-C: try a checker against them."""
+    from proxypool.local.farm import serve_command
+
+    try:
+        serve_command(folder=folder, count=size, mix=mix, seed=seed, key_file=key_file, one_address=one_address)
+    except ValueError as error:
+        fail(USAGE, str(error), as_json=False)
+
+
 @dlq.command("list")
 def list_dead_letters(as_json: Json = False) -> None:
     """Show the messages that failed for good, with their reasons."""
