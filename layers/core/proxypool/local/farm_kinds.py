@@ -180,7 +180,7 @@ class Spec:
         truth = asdict(self.kind.truth) | {"protocol": self.kind.protocol, "exit_ips": self.exit_ips}
         return {"line": self.line(host, port), "protocol": self.kind.listed_as, "host": host, "port": port,
                 "user": user, "password": password, "kind": self.kind.name, "exit_ip": self.exit_ip,
-                "country": self.country, "truth": truth}  # fmt: skip
+                "country": self.country, "delay_seconds": self.delay_seconds, "truth": truth}  # fmt: skip
 
 
 def plan(
