@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Final
+from typing import Final, cast
 
 _LATE_SECONDS: Final = 0.05  # more than a busy loop's usual delay
 
@@ -23,9 +23,8 @@ class Deadline:
         self._fired = self._was_late = False
 
     async def __aenter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._loop = task, asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        self._task = task = cast("asyncio.Task[object]", asyncio.current_task(loop))
         self._cancelling = task.cancelling()
         self._start(self._seconds)
 

@@ -24,7 +24,7 @@ _NAME: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _HEAD: Final = re.compile(
     rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: " + _TEXT + rb")?((?:\r\n" + _NAME + b":" + _TEXT + rb")*)"
 )
-_FIELD: Final = re.compile(rb"\r\n([^:]+):[ \t]*([^\r\n]*)")
+_FIELD: Final = re.compile(r"\r\n([^:]+):[ \t]*([^\r\n]*)")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _UNSENDABLE: Final = re.compile(r"[\x00-\x20\x7f]")  # in a target or an authority
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in a login
@@ -175,9 +175,8 @@ def _parse_head(raw: bytes) -> _Head:
     match = _HEAD.fullmatch(raw)
     if match is None:
         raise WireError(Fault.PROTOCOL)
-    headers = tuple(
-        (name.decode().lower(), value.decode("latin-1").rstrip(" \t")) for name, value in _FIELD.findall(match[2])
-    )
+    fields = _FIELD.findall(match[2].decode("latin-1"))
+    headers = tuple([(name.lower(), value.rstrip(" \t")) for name, value in fields])
     lengths = {value for name, value in headers if name == "content-length"}
     codings = [value.lower() for name, value in headers if name == "transfer-encoding"]
     if len(lengths) > 1 or (lengths and codings) or codings not in ([], ["chunked"]):
