@@ -1,6 +1,7 @@
 """`python -m tests.bench.client NAME FOLDER [options]`: asks every proxy of the farm, prints verdicts and costs as JSON.
 
-NAME: `raw` or `streams_tls` (floors.py), `plain` (the production pipeline without an HTTPS judge), `checker` (all of it).
+NAME: `raw` or `streams_tls` (floors.py), `plain` (the production pipeline's plain stages: what most re-checks of a steady
+proxy are), `checker` (all of its stages, as at a first check).
 It is given the list's facts alone: protocol, host, port, user, password. The truth stays with the rig.
 """
 
@@ -29,18 +30,18 @@ from tests.bench.floors import Ask
 LAG_EVERY_SECONDS = 0.01
 
 
-async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, https: bool) -> Ask:
-    """The production pipeline; its three limits of time follow from the one for all."""
+async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, full: bool) -> Ask:
+    """The production pipeline; a stage may last so many seconds, a check twice as long, as by the settings' defaults."""
     config = Settings(
-        judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"] if https else "",
-        judge_ca_file=manifest["ca_file"], allow_loopback=True,
-        check_connect_seconds=seconds, check_stage_seconds=seconds, check_total_seconds=seconds * (2 if https else 1),
+        judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
+        allow_loopback=True, detect_protocols=True, check_connect_seconds=min(seconds, Settings().check_connect_seconds),
+        check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
     bench = await direct.introduced(direct.bench(config, key))
     assert bench is not None, "the judge is down"
 
     async def ask(proxy: Proxy) -> dict[str, Any]:
-        return verdict(await pipeline.check(proxy, bench, now=now()))
+        return verdict(await pipeline.check(proxy, bench, now=now(), full=full, first=full))
 
     return ask
 
@@ -94,7 +95,7 @@ async def ask_all(options: argparse.Namespace) -> dict[str, Any]:
         ask = FLOORS[options.name](manifest)
     else:
         key = (options.folder / "key").read_bytes()
-        ask = await checker(manifest, key, options.seconds, https=options.name == "checker")
+        ask = await checker(manifest, key, options.seconds, full=options.name == "checker")
     return await measured(ask, proxies, at_once=options.at_once, passes=options.passes)
 
 
@@ -108,7 +109,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--at-once", type=int, default=200)
     parser.add_argument("--passes", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
     run = asyncio.run if options.name in FLOORS else loop.run
     print(json.dumps(run(ask_all(options))))

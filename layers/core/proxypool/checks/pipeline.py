@@ -26,7 +26,8 @@ async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True,
     One that is not `full` asks only whether it still carries HTTP, and as whom. With `bench.detect` a proxy that at its
     `first` check does not speak its protocol is tried with the others, once each: `spoken` is the one that works.
     """
-    probe = Probe(proxy, bench, secrets.choice(bench.judges), full=full)
+    judges = bench.judges
+    probe = Probe(proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full)
     try:
         async with Deadline(bench.total_seconds):
             found = await _stages(probe, now)

@@ -52,7 +52,7 @@ class Act(Enum):
 class Truth:
     """What a checker that is right says, in the words of its checks; None: not told, because nobody can know it.
 
-    `reason` is why it is dead; of an active one, what is wrong with it all the same. `protocol` is what it speaks.
+    `reason` is why it is dead; of an active one, what is wrong with it all the same.
     """
 
     status: str
@@ -60,7 +60,6 @@ class Truth:
     reason: str | None = None
     https: bool | None = None
     tampered: bool = False
-    protocol: str | None = None
 
 
 def _active(anonymity: str = "elite", *, https: bool = True, reason: str | None = None) -> Truth:
@@ -120,8 +119,7 @@ KINDS = {
         FarmKind(name="socks5-password", truth=_active(), listed_as="socks5", asks_password=True,
                  listed_with_password=True),
         FarmKind(name="socks5-nopassword", truth=_dead("credentials_refused"), listed_as="socks5", asks_password=True),
-        FarmKind(name="misfiled", truth=Truth(status="active", anonymity="elite", https=True, protocol="socks5"),
-                 speaks="socks5"),
+        FarmKind(name="misfiled", truth=_dead("other_protocol"), speaks="socks5"),
         FarmKind(name="dead", truth=_dead("connection_refused"), listens=False),
         FarmKind(name="silent", truth=_dead("timeout"), answers=False),
         FarmKind(name="tampering", truth=TAMPERED, act=Act.INJECT),

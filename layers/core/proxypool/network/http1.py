@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from proxypool.network.faults import Fault, WireError
 
@@ -25,6 +25,7 @@ _HEAD: Final = re.compile(
     rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: " + _TEXT + rb")?((?:\r\n" + _NAME + b":" + _TEXT + rb")*)"
 )
 _FIELD: Final = re.compile(r"\r\n([^:]+):[ \t]*([^\r\n]*)")
+_LENGTH: Final = re.compile(r"[0-9]{1,12}")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _UNSENDABLE: Final = re.compile(r"[\x00-\x20\x7f]")  # in a target or an authority
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in a login
@@ -83,7 +84,7 @@ class AnswerReader:
         self._informational = 0
         self._head_bytes = 0
         self._searched = 0  # up to here the buffer holds no end of a head
-        self._head: _Head | None = None
+        self._head: _Head | None = None  # of the answer itself
         self._body = bytearray()
         self._chunk_size: int | None = None  # of the chunk at hand
 
@@ -162,8 +163,7 @@ class AnswerReader:
         return self._chunk_size
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Head:
+class _Head(NamedTuple):
     status: int
     headers: tuple[tuple[str, str], ...]
     chunked: bool
@@ -177,20 +177,24 @@ def _parse_head(raw: bytes) -> _Head:
         raise WireError(Fault.PROTOCOL)
     fields = _FIELD.findall(match[2].decode("latin-1"))
     headers = tuple([(name.lower(), value.rstrip(" \t")) for name, value in fields])
-    lengths = {value for name, value in headers if name == "content-length"}
-    codings = [value.lower() for name, value in headers if name == "transfer-encoding"]
-    if len(lengths) > 1 or (lengths and codings) or codings not in ([], ["chunked"]):
+    length: int | None = None
+    chunked = False
+    for name, value in headers:
+        if name == "content-length":
+            if not _LENGTH.fullmatch(value) or length not in (None, int(value)):
+                raise WireError(Fault.PROTOCOL)
+            length = int(value)
+        elif name == "transfer-encoding":
+            if value.lower() != "chunked" or chunked:
+                raise WireError(Fault.PROTOCOL)
+            chunked = True
+    if chunked and length is not None:
         raise WireError(Fault.PROTOCOL)
-    length = lengths.pop() if lengths else None
-    if length is not None and not (length.isascii() and length.isdigit() and len(length) <= 12):
-        raise WireError(Fault.PROTOCOL)
-    return _Head(
-        status=int(match[1]), headers=headers, chunked=bool(codings), length=None if length is None else int(length)
-    )
+    return _Head(int(match[1]), headers, chunked, length)
 
 
 def _request(line: str, host: str, more: str, login: Login | None) -> bytes:
-    if _UNSENDABLE.search(line.partition(" ")[2]) or _UNSENDABLE.search(host):
+    if _UNSENDABLE.search(line.partition(" ")[2] + host):
         raise ValueError("a request's target and host have no white space and no control characters")
     return f"{line} HTTP/1.1\r\nHost: {host}\r\n{login.header() if login else ''}{more}\r\n".encode()
 
