@@ -123,7 +123,7 @@ class Probe:
         proxy, login = self.proxy, None
         if proxy.username is not None:
             login = Login(username=proxy.username, password=proxy.password or "")
-        return Hop(protocol=proxy.protocol.value, name=proxy.host, tls=self.bench.tls, login=login)
+        return Hop(protocol=proxy.protocol, name=proxy.host, tls=self.bench.tls, login=login)
 
     @property
     def basis(self) -> Basis | None:

@@ -169,7 +169,7 @@ def read_object(body: bytes) -> dict[str, Any] | None:
 
 def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
     try:
-        headers = tuple((str(name), str(value)) for name, value in inner["headers"])
+        headers = tuple([(str(name), str(value)) for name, value in inner["headers"]])
         return Seen(
             peer=str(inner["peer"]), headers=headers, scheme=str(inner["scheme"]),
             country=inner.get("country"), region=inner.get("region"), asn=inner.get("asn"), signed=signed,

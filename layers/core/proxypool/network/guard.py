@@ -56,4 +56,4 @@ async def resolve(
         if reason:
             count(Metric.SSRF_BLOCKED)
             raise AddressRefused(reason)
-    return min(addresses, key=lambda address: ":" in address), port
+    return addresses[0] if len(addresses) == 1 else min(addresses, key=lambda address: ":" in address), port

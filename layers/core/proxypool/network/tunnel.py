@@ -39,12 +39,13 @@ class Hop:
 
 async def ask_plain(wire: Wire, hop: Hop, url: Url, *, agent: str, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
     """The answer to a plain GET through the proxy. 407 and redirects are answers like others here."""
-    await greet(wire, hop)
+    authority = url.authority
     if hop.protocol in ("http", "https"):
-        request = get(str(url), url.authority, agent=agent, login=hop.login)
+        await greet(wire, hop)
+        request = get(f"{url.scheme}://{authority}{url.target}", authority, agent=agent, login=hop.login)
     else:
         await enter(wire, hop, url.host, url.port)
-        request = get(url.target, url.authority, agent=agent)
+        request = get(url.target, authority, agent=agent)
     return await wire.ask(request, max_body_bytes=max_body_bytes)
 
 

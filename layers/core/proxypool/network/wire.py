@@ -26,6 +26,8 @@ Reader = Callable[[bytearray, bool], Found | None]
 class Wire(asyncio.Protocol):
     """A connection and what has arrived on it, never more than an answer's bounds. Every method raises WireError."""
 
+    __slots__ = ("_buffer", "_ended", "_fault", "_layers", "_more", "_most_bytes", "_transport")
+
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._ended = False
@@ -52,19 +54,23 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
-        try:
-            for layer in self._layers:
-                data = layer.feed(data)
-            self._buffer += data
-        except WireError as error:
-            self._fault = error.fault
         if self._layers:
-            self._flush()
+            data = self._decrypt(data)
+        self._buffer += data
         if len(self._buffer) > self._most_bytes:
             self._fault = Fault.TOO_LARGE
         if self._fault:
             self.close()
         self._wake()
+
+    def _decrypt(self, data: bytes) -> bytes:
+        try:
+            for layer in self._layers:
+                data = layer.feed(data)
+        except WireError as error:
+            self._fault, data = error.fault, b""
+        self._flush()
+        return data
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
@@ -128,14 +134,17 @@ class Wire(asyncio.Protocol):
         while True:
             if self._fault:
                 raise WireError(self._fault)
-            torn = self._ended and any(layer.ready and not layer.finished for layer in self._layers)
-            found = reader(self._buffer, self._ended and not torn)  # a torn end of TLS ends no body
+            found = reader(self._buffer, self._ended and not self._is_torn())
             if found is not None:
                 return found
             if self._ended:
                 raise WireError(Fault.PROTOCOL if self._buffer else Fault.CLOSED)
             self._more = asyncio.get_running_loop().create_future()
             await self._more
+
+    def _is_torn(self) -> bool:
+        """Whether TLS ended without saying so: that ends no body whose length nobody told."""
+        return any(layer.ready and not layer.finished for layer in self._layers)
 
     def _wake(self) -> None:
         if self._more is not None and not self._more.done():
