@@ -124,7 +124,7 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
         raise NonceMissing()
     if key is not None:
         _verify(key, payload, signature)
-    inner = read_object(payload.encode())
+    inner = read_object(payload)
     if inner is None:
         raise ContentMismatch()
     if inner.get("nonce") != nonce:
@@ -158,10 +158,10 @@ def _written(payload: str, signature: str) -> bytes:
     return b'{"payload":%s,"signature":"%s"}' % (json.dumps(payload).encode(), signature.encode())
 
 
-def read_object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object in a body; None where there is none."""
+def read_object(body: bytes | str) -> dict[str, Any] | None:
+    """The JSON object in a body or text; None where there is none."""
     try:
-        value = json.loads(body)
+        value = json.loads(body if isinstance(body, str) else body.decode())
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -180,4 +180,4 @@ def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
 
 
 def _sign(key: bytes | None, payload: str) -> str:
-    return "" if key is None else hmac.new(key, payload.encode(), "sha256").hexdigest()
+    return "" if key is None else hmac.digest(key, payload.encode(), "sha256").hex()

@@ -37,11 +37,11 @@ class Stage:
     needed: bool = True
     full: bool = False
     seconds: float | None = None
-    waits: bool = True  # False: it only thinks, and needs no limit
+    waits: bool = True  # False: it only thinks, or has a limit of its own
 
 
 BUILT_IN: Final = (
-    Stage(name="reachable", order=10, ask=reachable),
+    Stage(name="reachable", order=10, ask=reachable, waits=False),
     Stage(name="http", order=20, ask=http),
     Stage(name="anonymity", order=30, ask=headers, waits=False),
     Stage(name="exit", order=40, ask=exit_address, waits=False),

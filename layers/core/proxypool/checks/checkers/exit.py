@@ -11,7 +11,7 @@ from proxypool.errors import AddressRefused
 from proxypool.network.address import is_address, parse_host, refusal
 
 
-def exit_address(probe: Probe) -> None:
+async def exit_address(probe: Probe) -> None:
     """Notes the exit address of the plain leg."""
     if probe.seen is not None:
         note_exit(probe, probe.seen)
