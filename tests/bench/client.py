@@ -1,109 +1,80 @@
-"""`python -m tests.bench.client raw|checker FOLDER`: asks every proxy of the farm once, prints verdicts and costs.
+"""`python -m tests.bench.client NAME FOLDER [options]`: asks every proxy of the farm, prints verdicts and costs as JSON.
 
-It is given the list's facts alone: host, port, user, password. The truth stays with the rig.
+NAME: `raw` or `streams_tls` (floors.py), `plain` (the production pipeline's plain stages: what most re-checks of a steady
+proxy are), `checker` (all of its stages, as at a first check).
+It is given the list's facts alone: protocol, host, port, user, password. The truth stays with the rig.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from proxypool.checks import direct, pipeline
-from proxypool.checks.check import Check, Reason, Verdict
+from proxypool.checks.check import Check, Verdict
 from proxypool.clock import now
+from proxypool.network import loop
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.settings import Settings
 
-AT_ONCE = 200
+from tests.bench import floors
+from tests.bench.floors import Ask
+
 LAG_EVERY_SECONDS = 0.01
-NONCE = "0" * 32
-
-Ask = Callable[[Proxy], Awaitable[dict[str, Any]]]
 
 
-class RawClient(asyncio.Protocol):
-    """The floor: writes one request, reads to the end."""
-
-    def __init__(self, request: bytes) -> None:
-        self._request, self._received = request, b""
-        self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asks."""
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(self._request)
-
-    def data_received(self, data: bytes) -> None:
-        """Collects."""
-        self._received += data
-
-    def connection_lost(self, _: Exception | None) -> None:
-        """Has the answer."""
-        if not self.done.done():
-            self.done.set_result(self._received)
-
-
-def raw(judge_url: str) -> Ask:
-    """One HTTP request through the proxy, nothing verified."""
-    request = f"GET {judge_url}?nonce={NONCE} HTTP/1.1\r\nHost: judge.test\r\nConnection: close\r\n\r\n".encode()
-
-    async def ask(proxy: Proxy) -> dict[str, Any]:
-        _, client = await asyncio.get_running_loop().create_connection(
-            lambda: RawClient(request), proxy.host, proxy.port
-        )
-        return {"status": "active" if b" 200 " in await client.done else "dead"}
-
-    return ask
-
-
-async def checker(manifest: dict[str, Any], key: bytes) -> Ask:
-    """The production pipeline."""
+async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, full: bool) -> Ask:
+    """The production pipeline; a stage may last so many seconds, a check twice as long, as by the settings' defaults."""
     config = Settings(
-        judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"],
-        judge_ca_file=manifest["ca_file"], allow_loopback=True,
-        check_connect_seconds=2, check_stage_seconds=3, check_total_seconds=6,
+        judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
+        allow_loopback=True, detect_protocols=True, check_connect_seconds=min(seconds, Settings().check_connect_seconds),
+        check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
     bench = await direct.introduced(direct.bench(config, key))
     assert bench is not None, "the judge is down"
 
     async def ask(proxy: Proxy) -> dict[str, Any]:
-        return verdict(await pipeline.check(proxy, bench, now=now()))
+        return verdict(await pipeline.check(proxy, bench, now=now(), full=full, first=full))
 
     return ask
 
 
 def verdict(check: Check) -> dict[str, Any]:
     """A check in the words of the farm's truth."""
-    failure = (
-        {Reason.TAMPERED: "tampered", Reason.CREDENTIALS: "credentials"}.get(check.reason) if check.reason else None
-    )
-    passed = check.verdict is Verdict.PASSED and not check.tampered
-    return {"status": "active" if passed else "dead", "anonymity": check.anonymity, "exit_ip": check.exit_ip,
-            "failure": failure}  # fmt: skip
+    return {"status": "active" if check.verdict is Verdict.PASSED else "dead", "anonymity": check.anonymity,
+            "exit_ip": check.exit_ip, "reason": check.reason, "https": check.https, "tampered": check.tampered}  # fmt: skip
 
 
-async def measured(ask: Ask, proxies: list[Proxy]) -> dict[str, Any]:
-    """The verdicts in the proxies' order, with CPU, wall time, loop lag and peak memory."""
-    places, lags = asyncio.Semaphore(AT_ONCE), [0.0]
-
-    async def one(proxy: Proxy) -> dict[str, Any]:
-        async with places:
-            return await ask(proxy)
-
+async def measured(ask: Ask, proxies: list[Proxy], *, at_once: int, passes: int) -> dict[str, Any]:
+    """The verdicts in the proxies' order (all passes), with CPU, wall time, loop lag and peak memory."""
+    await asyncio.gather(ask(proxies[0]), return_exceptions=True)  # pays for what is made once
+    verdicts: list[Any] = [None] * len(proxies) * passes
+    jobs = iter(enumerate(proxies * passes))
+    lags: list[float] = []
     sampler = asyncio.create_task(sample_lag(lags))
     wall, cpu = time.perf_counter(), time.process_time()
-    verdicts = await asyncio.gather(*map(one, proxies))
+    await asyncio.gather(*(work(ask, jobs, verdicts) for _ in range(at_once)))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     sampler.cancel()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
-    return {"verdicts": verdicts, "wall_seconds": wall, "cpu_seconds": cpu, "rss_mb": peak,
-            "lag_p99_ms": 1000 * sorted(lags)[len(lags) * 99 // 100]}  # fmt: skip
+    return {"verdicts": verdicts, "wall_seconds": wall, "cpu_ms": cpu / len(verdicts) * 1000, "rss_mb": peak,
+            "lag_p99_ms": 1000 * sorted(lags or [0.0])[len(lags) * 99 // 100]}  # fmt: skip
+
+
+async def work(ask: Ask, jobs: Iterator[tuple[int, Proxy]], verdicts: list[Any]) -> None:
+    """One of the workers that take proxies in turn."""
+    for index, proxy in jobs:
+        try:
+            verdicts[index] = await ask(proxy)
+        except (OSError, EOFError, asyncio.IncompleteReadError, ValueError):  # the floors' way of saying no
+            verdicts[index] = {"status": "dead"}
 
 
 async def sample_lag(lags: list[float]) -> None:
@@ -114,17 +85,35 @@ async def sample_lag(lags: list[float]) -> None:
         lags.append(time.perf_counter() - started - LAG_EVERY_SECONDS)
 
 
-async def main(name: str, folder: Path) -> None:
-    """Runs one client over the farm of this folder."""
-    manifest = json.loads((folder / "farm.json").read_text())
+async def ask_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Runs one client over the farm of the folder."""
+    manifest = json.loads((options.folder / "farm.json").read_text())
     proxies = [
-        Proxy(protocol=Protocol.HTTP, host=p["host"], port=p["port"], username=p["user"], password=p["password"])
-        for p in manifest["proxies"]
+        Proxy(Protocol(p["protocol"]), p["host"], p["port"], p["user"], p["password"]) for p in manifest["proxies"]
     ]
-    key = (folder / "key").read_bytes()
-    ask = raw(manifest["judge_url"]) if name == "raw" else await checker(manifest, key)
-    print(json.dumps(await measured(ask, proxies)))
+    if options.name in FLOORS:
+        ask = FLOORS[options.name](manifest)
+    else:
+        key = (options.folder / "key").read_bytes()
+        ask = await checker(manifest, key, options.seconds, full=options.name == "checker")
+    return await measured(ask, proxies, at_once=options.at_once, passes=options.passes)
+
+
+FLOORS = {"raw": floors.raw, "streams_tls": floors.streams_tls}
+
+
+def main() -> None:
+    """Floors run on asyncio's own loop, the checker on the one that production runs on."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=[*FLOORS, "plain", "checker"])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--at-once", type=int, default=200)
+    parser.add_argument("--passes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    options = parser.parse_args()
+    run = asyncio.run if options.name in FLOORS else loop.run
+    print(json.dumps(run(ask_all(options))))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    main()

@@ -70,6 +70,7 @@ def list_proxies(
     country: Annotated[str, typer.Option(help="ISO code, e.g. us.")] = "",
     anonymity: Annotated[str, typer.Option(help="transparent, anonymous or elite.")] = "",
     source: str = "", tag: str = "",
+    target: Annotated[str, typer.Option(help="Only those that this host of the target rules serves.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
     start: Annotated[str, typer.Option("--next", help="Where the list before said that the next begins.")] = "",
     as_json: Json = False, url: Url = "",
@@ -84,17 +85,12 @@ def list_proxies(
         "anonymity": anonymity,
         "source": source,
         "tag": tag,
+        "target": target,
     }
     found = _pages({name: text for name, text in filters.items() if text}, limit, start, url, as_json)
     _table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
     if found["next"] and not as_json:
         typer.echo(f"there are more: --next {found['next']}", err=True)
-
-
-@proxies.command()
-def show(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
-    """Explain a proxy: why this score, why (not) leasable, when next."""
-    _show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
 
 
 @proxies.command()
@@ -108,6 +104,36 @@ def remove(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
 def restore(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
     """Take a removal back; the proxy is checked at once."""
     _show(_ask("POST", f"/proxies/{_part(proxy_id)}/restore", url, as_json), as_json)
+
+
+@proxies.command()
+def explain(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Explain a proxy: why this score, why (not) leasable, when next."""
+    _show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
+
+
+@app.command()
+def thaw(as_json: Json = False, url: Url = "") -> None:
+    """End a freeze of scores: failures of active proxies have their effects again."""
+    _show(_ask("PATCH", "/settings", url, as_json, {"frozen": False}), as_json)
+
+
+@app.command()
+def farm(
+    size: Annotated[int, typer.Option("-n", "--size", help="How many proxies.")] = 64,
+    mix: Annotated[str, typer.Option(help="For example fast=5,liar=1; or all kinds alike.")] = "all",
+    seed: Annotated[int, typer.Option(help="The same seed grows the same farm.")] = 1,
+    folder: Annotated[Path, typer.Option("--state", help="Where farm.json, the list and certificates go.")] = Path(".farm"),
+    key_file: Annotated[Path | None, typer.Option(help="The text that signs the judge's answers.")] = None,
+    one_address: Annotated[bool, typer.Option(help="All on 127.0.0.1, a port each, as on macOS.")] = False,
+) -> None:  # fmt: skip
+    """Grow good and hostile proxies on loopback, with the truth about each, until Ctrl-C: try a checker against them."""
+    from proxypool.local.farm import serve_command
+
+    try:
+        serve_command(folder=folder, count=size, mix=mix, seed=seed, key_file=key_file, one_address=one_address)
+    except ValueError as error:
+        fail(Exit.USAGE, str(error), as_json=False)
 
 
 @dlq.command("list")

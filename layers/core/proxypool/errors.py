@@ -4,6 +4,7 @@ ProxyPoolError
 ├── ConfigurationError        the environment lacks something or cannot be read
 ├── MessageError              a queue message that no retry can make readable
 ├── AddressRefused            an address, port or URL that the pool does not touch
+├── Throttled                 DynamoDB refused statements for their number (in table.py)
 ├── SourceError               a source could not be fetched or read (a retry may help)
 └── ApiError                  leaves the API as problem details; one class per row of the table below
     ├── NotJson 400 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405

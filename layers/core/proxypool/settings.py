@@ -41,8 +41,13 @@ class Settings:
     cache_name: str = ""  # the name that the cache's token is signed for
 
     # The judge
-    judge_url: str = ""  # http://host[:port]/, asked through the proxy
-    judge_https_url: str = ""  # https://host[:port]/, asked through CONNECT
+    judge_url: str = (
+        ""  # http://host[:port]/, asked through the proxy; several by commas, `none` for other people's alone
+    )
+    judge_https_url: str = ""  # https://host[:port]/, asked through CONNECT; in the same order
+    judge_echo_urls: str = ""  # other people's echo services (e.g. http://httpbin.org/get), by commas: never signed
+    canary_urls: str = ""  # URL#SHA-256 of pages that never change, by commas, asked beside the judges' own
+    geo_database: str = ""  # paths of MaxMind databases, by commas: where an exit stands
     judge_secret_arn: str = ""  # Secrets Manager: the key that signs answers; empty: answers are unsigned
     judge_ca_file: str = ""  # PEM file that is trusted besides the system's (the local stack's own CA)
 
@@ -62,6 +67,9 @@ class Settings:
     check_connect_seconds: float = 5.0
     check_stage_seconds: float = 20.0
     check_total_seconds: float = 40.0
+    check_skip: str = ""  # stages that are switched off, by commas, e.g. integrity_https,targets
+    check_tls_every: int = 6  # HTTPS, integrity and targets at every so-manieth check of a steady proxy
+    detect_protocols: bool = False  # a proxy that does not speak its protocol is tried with the others, once
     claim_seconds: int = 150
     active_recheck_seconds: int = 600
     dead_recheck_seconds: int = 21_600
@@ -69,6 +77,10 @@ class Settings:
     sweep_page: int = 200
     sweep_max_proxies: int = 20_000
     pool_low_mark: int = 20
+    pool_low_filters: str = ""  # filters that are watched besides the whole pool, by commas, e.g. country=us
+    freeze_min_asked: int = 30  # active proxies that a sweep must have asked
+    freeze_percent: int = 60  # of them failed: effects of failures freeze
+    thaw_percent: int = 30  # a later sweep under it ends that
 
     # Leases
     lease_seconds: int = 60
@@ -106,6 +118,11 @@ class Settings:
     check_ttl_days: int = 30
     ledger_ttl_days: int = 90
     result_ttl_seconds: int = 3_600
+
+    @property
+    def low_countries(self) -> tuple[str, ...]:
+        """The countries of `pool_low_filters`."""
+        return tuple(text.strip().removeprefix("country=") for text in self.pool_low_filters.split(",") if text.strip())
 
     def need(self, name: str) -> str:
         """The value of a text field that the caller cannot do without; raises ConfigurationError when it is empty."""

@@ -27,6 +27,8 @@ class StateItem(Model):
     name = UnicodeAttribute(hash_key=True)
     value = JSONAttribute(null=True)
     number = NumberAttribute(null=True)
+    asked = NumberAttribute(null=True)
+    failed = NumberAttribute(null=True)
     expires_at = NumberAttribute(attr_name="ttl", null=True)
 
 
@@ -75,6 +77,15 @@ class State:
             actions.append(StateItem.expires_at.set(int(time.time()) + ttl_seconds))
         item.update(actions=actions)
         return float(item.number or 0)
+
+    def tally(self, name: str, *, asked: int, failed: int, ttl_seconds: int) -> tuple[int, int]:
+        """Adds to both counters of a sweep's item and returns their new values."""
+        item = bind(StateItem, self.table_name)(name)
+        expires_at = int(time.time()) + ttl_seconds
+        item.update(
+            actions=[StateItem.asked.add(asked), StateItem.failed.add(failed), StateItem.expires_at.set(expires_at)]
+        )
+        return int(item.asked or 0), int(item.failed or 0)
 
     def number(self, name: str) -> float:
         """A counter's value, 0 where there is none."""

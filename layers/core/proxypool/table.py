@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pynamodb.models import Model
 
 from proxypool import aws
+from proxypool.errors import ProxyPoolError
 
 STATEMENTS_PER_CALL = 25  # BatchExecuteStatement's bound
 THROTTLES = (
@@ -16,7 +19,9 @@ THROTTLES = (
     "RequestLimitExceeded",
     "TransactionConflict",
     "InternalServerError",
-)  # codes of a statement that a later run may bring through
+)  # codes of a statement that a later try may bring through
+TRIES = 5
+FIRST_WAIT_SECONDS = 0.1  # doubling, each wait between half and the whole of it
 
 _M = TypeVar("_M", bound=Model)
 
@@ -36,19 +41,46 @@ class Unbound:
     table_name: ClassVar[str] = ""
 
 
-def execute(statements: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> Iterator[str]:
-    """Runs conditional PartiQL statements, 25 a call; yields one code per statement, in order: "" where it took effect.
+class Throttled(ProxyPoolError):
+    """DynamoDB went on refusing statements for their number; what was not refused is written."""
 
-    Each fails alone. `ConditionalCheckFailed` and `DuplicateItem` are answers; a code of THROTTLES means: try it again.
-    Parameters are in DynamoDB's own JSON, e.g. {"S": "text"}.
+    def __init__(self, count: int) -> None:
+        super().__init__(f"DynamoDB throttled {count} statements, {TRIES} times")
+        self.count = count
+
+
+Statement = tuple[str, Sequence[Mapping[str, Any]]]
+
+
+def execute(statements: Sequence[Statement]) -> list[str]:
+    """Runs conditional PartiQL statements, 25 a call; one code per statement, in order: "" where it took effect.
+
+    Each fails alone. `ConditionalCheckFailed` and `DuplicateItem` are answers; those that are throttled are tried again,
+    with growing waits, and raise Throttled in the end. Parameters are in DynamoDB's own JSON, e.g. {"S": "text"}.
     """
+    codes = _run(statements)
+    for number in range(TRIES - 1):
+        again = [index for index, code in enumerate(codes) if code in THROTTLES]
+        if not again:
+            break
+        time.sleep(FIRST_WAIT_SECONDS * 2**number * random.uniform(0.5, 1))  # noqa: S311
+        for index, code in zip(again, _run([statements[index] for index in again]), strict=True):
+            codes[index] = code
+    if refused := sum(code in THROTTLES for code in codes):
+        raise Throttled(refused)
+    return codes
+
+
+def _run(statements: Sequence[Statement]) -> list[str]:
+    codes = []
     for start in range(0, len(statements), STATEMENTS_PER_CALL):
         page = [
             {"Statement": text, "Parameters": list(parameters)}
             for text, parameters in statements[start : start + STATEMENTS_PER_CALL]
         ]
         for response in aws.client("dynamodb").batch_execute_statement(Statements=page)["Responses"]:
-            yield response.get("Error", {}).get("Code", "")
+            codes.append(response.get("Error", {}).get("Code", ""))
+    return codes
 
 
 def parameters(*values: str | int) -> list[dict[str, Any]]:

@@ -39,6 +39,7 @@ class Metric(StrEnum):
     CHECKS_INCONCLUSIVE = "ChecksInconclusive"
     CHECKS_SUPERSEDED = "ChecksSuperseded"
     JUDGE_DOWN = "JudgeDown"
+    SCORES_FROZEN = "ScoresFrozen"
     # retention
     PROXIES_PRUNED = "ProxiesPruned"
     CHECKS_PRUNED = "ChecksPruned"

@@ -121,7 +121,9 @@ def require_scope(event: Event, scope: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one member of a request must be. `kind` is str, int, float, bool, list (of str) or dict (its members are read apart)."""
+    """What one member of a request must be. `kind` is str, int, float, bool, list (of str, or of objects with `items`) or dict
+    (its members are read apart).
+    """
 
     kind: type
     default: Any = None
@@ -132,6 +134,7 @@ class Field:
     pattern: str = ""  # the whole text, or each item of a list
     max_items: int | None = None
     nullable: bool = False  # null says something else than absence does
+    items: Mapping[str, Field] | None = None  # the members of a list's objects
     description: str = ""
 
     def schema(self) -> dict[str, Any]:
@@ -146,7 +149,8 @@ class Field:
             else {}
         )
         if self.kind is list:
-            out |= {"items": {"type": "string"} | text, "uniqueItems": True}
+            of_text = {"type": "string"} | text
+            out |= {"items": schema_of(self.items) if self.items else of_text, "uniqueItems": True}
             if self.max_items is not None:
                 out["maxItems"] = self.max_items
         else:
@@ -228,11 +232,27 @@ def _wrong(value: Any, field: Field) -> str:
     return ""
 
 
+def _wrong_objects(value: list[Any], fields: Mapping[str, Field]) -> str:
+    if not all(isinstance(item, dict) for item in value):
+        return "must be a list of objects"
+    for index, item in enumerate(value):
+        try:
+            read_fields(item, fields)
+        except Invalid as error:
+            first = error.problem()["errors"][0]
+            return f"item {index}: {first['field']} {first['message']}"
+    return ""
+
+
 def _wrong_list(value: Any, field: Field) -> str:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return "must be a list of strings"
+    if not isinstance(value, list):
+        return "must be a list"
     if field.max_items is not None and len(value) > field.max_items:
         return f"at most {field.max_items} items"
+    if field.items:
+        return _wrong_objects(value, field.items)
+    if not all(isinstance(item, str) for item in value):
+        return "must be a list of strings"
     if len(set(value)) != len(value):
         return "must not repeat an item"
     return next(filter(None, (_wrong_text(item, field) for item in value)), "")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxypool import clock
 from proxypool.checks.anonymity import anonymity
+from proxypool.checks.cadence import is_quick
 from proxypool.checks.check import Blame, Check, Reason, Verdict
 from proxypool.checks.retention import is_prunable, prunable_checks
-from proxypool.checks.status import fold, is_quick
+from proxypool.checks.status import fold
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from proxypool.checks import judge
+from proxypool.checks.canary import canary
+from proxypool.checks.check import Basis
 
 NONCE = "ab" * 16
 APP = Path(__file__).parents[3] / "functions/judge/app.py"
@@ -45,6 +47,36 @@ def test_the_peer_is_cloudfronts_viewer_and_nothing_that_the_caller_says(app: An
     seen = judge.read(b"key", answer["body"].encode(), NONCE)
     assert seen.peer == "198.51.100.7"
     assert dict(seen.headers) == {"x-forwarded-for": "203.0.113.9", "via": "1.1 squid"}
+
+
+def test_cloudfront_says_where_the_peer_stands(app: Any) -> None:
+    """Inputs 42, 45: and the answer says which judge this was."""
+    where = {
+        "cloudfront-viewer-country": "DE", "cloudfront-viewer-country-region": "BE", "cloudfront-viewer-asn": "64496",
+    }  # fmt: skip
+
+    seen = judge.read(b"key", app.handler(an_event(**where), None)["body"].encode(), NONCE)
+
+    assert (seen.country, seen.region, seen.asn, seen.basis) == ("de", "be", 64_496, Basis.CLOUDFRONT)
+    assert seen.headers == ()
+
+
+def test_an_ipv6_peer_is_told_without_its_port(app: Any) -> None:
+    """Input 42."""
+    answer = app.handler(an_event(**{"cloudfront-viewer-address": "2001:db8::7:4711"}), None)
+
+    assert judge.read(b"key", answer["body"].encode(), NONCE).peer == "2001:db8::7"
+
+
+def test_the_canary_is_served_as_a_page(app: Any) -> None:
+    """Input 43."""
+    event = an_event()
+    event["queryStringParameters"] = {"canary": NONCE}
+
+    answer = app.handler(event, None)
+
+    assert answer["body"].encode() == canary(b"key", NONCE)
+    assert answer["headers"]["content-type"].startswith("text/html")
 
 
 @pytest.mark.parametrize(("parts", "status"), [({"method": "POST"}, 405), ({"nonce": "short"}, 400)])

@@ -13,10 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 from proxypool.checks.judge import Seen, Tampered, read
-from proxypool.local.certificates import local_certificates
-from proxypool.local.farm import Farm, has_password, loopback_of, read_request
+from proxypool.local.farm import Farm, growing, loopback_of
+from proxypool.local.farm_acts import has_password, read_request
 from proxypool.local.farm_kinds import KINDS, Spec, plan, read_mix
-from proxypool.local.judge import Judge, serve_judge
 
 KEY = b"the judge's key"
 NONCE = "ab" * 16
@@ -26,15 +25,9 @@ BOTH_WAYS = pytest.mark.parametrize("own_addresses", [True, False])
 @asynccontextmanager
 async def a_farm(folder: Path, kinds: list[str], own_addresses: bool) -> AsyncIterator[tuple[Farm, tuple[int, int]]]:
     specs = [
-        Spec(kind=KINDS[kind], exit_ip=f"127.66.{own_addresses:d}.{i}", country="de", delay_seconds=0.0)
-        for i, kind in enumerate(kinds, 1)
+        Spec(kind=KINDS[kind], exit_ip=f"127.66.{own_addresses:d}.{i}", country="de") for i, kind in enumerate(kinds, 1)
     ]
-    judge = Judge(key=KEY, places={spec.exit_ip: spec.country for spec in specs})
-    context = local_certificates(folder).server_context()
-    async with (
-        serve_judge(judge, port=0, context=context) as ports,
-        Farm(specs, judge, ports, own_addresses=own_addresses) as farm,
-    ):
+    async with growing(folder, specs, key=KEY, own_addresses=own_addresses) as (farm, ports):
         yield farm, ports
 
 
@@ -126,14 +119,14 @@ def test_an_unknown_kind_is_named() -> None:
 
 
 def test_the_manifest_tells_the_truth_of_each_kind() -> None:
-    entries = [
-        Spec(kind=kind, exit_ip="127.64.0.1", country="de", delay_seconds=0).entry("h", 1) for kind in KINDS.values()
-    ]
+    entries = [Spec(kind=kind, exit_ip="127.64.0.1", country="de").entry("h", 1) for kind in KINDS.values()]
 
-    told = {entry["kind"]: entry["truth"]["failure"] or entry["truth"]["status"] for entry in entries}
+    told = {entry["kind"]: (entry["truth"]["status"], entry["truth"]["reason"]) for entry in entries}
 
-    assert told == {"fast": "active", "slow": "active", "dead": "dead", "silent": "dead", "leaking": "active",
-                    "tampering": "tampered", "password": "active", "nopassword": "credentials"}  # fmt: skip
+    assert told["fast"] == ("active", None)
+    assert told["tampering"] == ("active", "tampered")
+    assert told["nopassword"] == ("dead", "credentials_refused")
+    assert told.keys() == KINDS.keys()
     assert json.dumps(entries)
 
 

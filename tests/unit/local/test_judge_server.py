@@ -49,7 +49,7 @@ def test_two_requests_of_one_connection_are_both_answered() -> None:
     [
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no nonce
         (REQUEST.replace(b"GET", b"POST"), b"405"),
-        (b"PROXY TCP4 9.9.9.9 127.0.0.1 1 2\r\n" + REQUEST, b"400"),  # a stranger announces an exit
+        (b"PROXY TCP4 9.9.9.9 127.0.0.1 1 2\r\n" + REQUEST, b"400"),  # nobody can announce another peer
     ],
 )
 def test_anything_else_than_a_judges_request_is_refused(sent: bytes, status: bytes) -> None:

@@ -1,4 +1,7 @@
-"""Whose fault a failed stage is. Pure. The judge was asked directly before the batch: a bad status is then the proxy's."""
+"""Whose fault a failed stage is. Pure.
+
+The judge was asked directly before the batch, and again where a failure looks like its own: a bad status is then the proxy's.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The judge's answer and its reader: what the judge saw of a request, signed, bound to one nonce. Pure, standard library only.
 
-The judge answers `GET /?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
-The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning.
+The judge answers `GET /…?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
+The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning. The path is
+free: a check makes one up, so that nobody can be honest to the judge alone. `?canary=<32 hex digits>` asks for a page
+(`canary.py`). Other people's echo services are read by `echo.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxypool.checks.check import Basis
 from proxypool.errors import ProxyPoolError
 
 NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
@@ -31,6 +34,7 @@ class Seen:
     country: str | None = None
     region: str | None = None
     asn: int | None = None
+    basis: Basis = Basis.RAW
     signed: bool = False
 
 
@@ -92,17 +96,19 @@ def answer(
     country: str | None,
     region: str | None = None,
     asn: int | None = None,
+    basis: Basis = Basis.RAW,
 ) -> bytes:
     """The body that tells what the judge saw; its signature is empty without a key."""
     kept = [[name.lower(), value[:MAX_HEADER_CHARS]] for name, value in headers[:MAX_HEADERS]]
     payload = json.dumps(
         {
             "nonce": nonce, "peer": peer, "headers": kept, "scheme": scheme,
-            "country": country.lower() if country else None, "region": region, "asn": asn,
+            "country": country.lower() if country else None, "region": region.lower() if region else None, "asn": asn,
+            "basis": basis.value,
         },
         separators=(",", ":"),
     )  # fmt: skip
-    return json.dumps({"payload": payload, "signature": _sign(key, payload)}, separators=(",", ":")).encode()
+    return _written(payload, _sign(key, payload))
 
 
 def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
@@ -110,7 +116,7 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
 
     Without a key nothing can be verified: `signed` is then False, and only the nonce binds the answer.
     """
-    outer = _object(body)
+    outer = read_object(body)
     if outer is None:
         raise _altered(key, body, nonce)
     payload, signature = outer.get("payload"), outer.get("signature")
@@ -118,12 +124,12 @@ def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
         raise NonceMissing()
     if key is not None:
         _verify(key, payload, signature)
-    inner = _object(payload.encode())
+    inner = read_object(payload)
     if inner is None:
         raise ContentMismatch()
     if inner.get("nonce") != nonce:
         raise Replayed() if key is not None else NonceMissing()
-    if key is not None and _canonical(outer) != body:
+    if key is not None and _written(payload, signature) != body:
         raise Tampered()
     return _seen(inner, signed=key is not None)
 
@@ -147,13 +153,15 @@ def _altered(key: bytes | None, body: bytes, nonce: str) -> JudgeRefusal:
     return Tampered()
 
 
-def _canonical(outer: dict[str, Any]) -> bytes:
-    return json.dumps(outer, separators=(",", ":")).encode()
+def _written(payload: str, signature: str) -> bytes:
+    """The body as the judge writes it: whatever is more was put there on the way."""
+    return b'{"payload":%s,"signature":"%s"}' % (json.dumps(payload).encode(), signature.encode())
 
 
-def _object(body: bytes) -> dict[str, Any] | None:
+def read_object(body: bytes | str) -> dict[str, Any] | None:
+    """The JSON object in a body or text; None where there is none."""
     try:
-        value = json.loads(body)
+        value = json.loads(body if isinstance(body, str) else body.decode())
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -161,14 +169,15 @@ def _object(body: bytes) -> dict[str, Any] | None:
 
 def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
     try:
-        headers = tuple((str(name), str(value)) for name, value in inner["headers"])
+        headers = tuple([(str(name), str(value)) for name, value in inner["headers"]])
         return Seen(
             peer=str(inner["peer"]), headers=headers, scheme=str(inner["scheme"]),
             country=inner.get("country"), region=inner.get("region"), asn=inner.get("asn"), signed=signed,
+            basis=Basis(inner.get("basis", Basis.RAW)),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ContentMismatch() from None
 
 
 def _sign(key: bytes | None, payload: str) -> str:
-    return "" if key is None else hmac.new(key, payload.encode(), "sha256").hexdigest()
+    return "" if key is None else hmac.digest(key, payload.encode(), "sha256").hex()

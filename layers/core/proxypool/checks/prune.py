@@ -91,10 +91,11 @@ class Pruner:
 
     def _trim(self, record: ProxyRecord, now: datetime) -> int:
         known = self.settings
-        old = prunable_checks(
-            self.checks.keys(record.id), now=now, days=known.check_retention_days, keep=known.check_keep
-        )
-        return self.checks.delete(record.id, old)
+        keys = self.checks.keys(record.id)
+        old = prunable_checks(keys, now=now, days=known.check_retention_days, keep=known.check_keep)
+        deleted = self.checks.delete(record.id, old)
+        self.proxies.trimmed(record, len(keys) - deleted)  # a row that a check changes meanwhile is visited again
+        return deleted
 
 
 def _counted(metric: Metric, number: int) -> dict[str, int]:

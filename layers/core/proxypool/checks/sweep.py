@@ -71,25 +71,24 @@ class Sweep:
     def sweep(self, *, now: datetime, run_id: str, seconds_left: Callable[[], float]) -> dict[str, int]:
         """Sends what is due, until nothing is, `sweep_max_proxies` were sent or ten seconds remain; returns the counts."""
         url, most = self.settings.need("validate_queue_url"), self.settings.sweep_max_proxies
-        if (backlog := queues.waiting(url)) >= most:
-            log.warning("sweep held back", backlog=backlog)
-            overdue = self._overdue(now)
-            count(Metric.PROXIES_OVERDUE, overdue)
-            return {"count": 0, "overdue": overdue, "backlog": backlog}
         cursor = self._cursor(now)
         lanes = {status: _lane(status, cursor, self.settings.sweep_page) for status in SWEPT}
-        sent, is_over = 0, False
+        if (backlog := queues.waiting(url)) >= most:
+            log.warning("sweep held back", backlog=backlog)
+            overdue = sum(self._unsent(lane, now) for lane in lanes.values())
+            count(Metric.PROXIES_OVERDUE, overdue)
+            return {"count": 0, "overdue": overdue, "backlog": backlog}
+        sent = 0
         seen: set[str] = set()
         while sent < most and seconds_left() > RESERVE_SECONDS:
             page = self._page(lanes, now, min(self.settings.sweep_page, most - sent))
             if not page:
-                is_over = True
                 break
             fresh = [pair for pair in dict(page).items() if pair[0] not in seen]
             seen.update(proxy_id for proxy_id, _ in fresh)
             messages = [ValidateMessage(proxy_id=id_, next_check_at=at, sweep_id=run_id) for id_, at in fresh]
             sent += queues.send(url, messages, group=queues.RECHECK_GROUP)
-        overdue = 0 if is_over else max(0, self._overdue(now) - sent)
+        overdue = sum(self._unsent(lane, now) for lane in lanes.values())
         count(Metric.PROXIES_ENQUEUED, sent)
         count(Metric.PROXIES_OVERDUE, overdue)
         self._keep(cursor, lanes)
@@ -108,9 +107,10 @@ class Sweep:
                 page += take(status, size - len(page))
         return page
 
-    def _overdue(self, now: datetime) -> int:
-        """How many are due by now, sent or not: counted in the index, and only where a sweep did not get to its end."""
-        return sum(self.proxies.count_due(shard, before=now) for status in SWEPT for shard in due_shards(status))
+    def _unsent(self, lane: _Lane, now: datetime) -> int:
+        """How many are due that this sweep had no place or time for."""
+        left = [self.proxies.count_due(one.name, before=now, after=one.after) for one in lane.shards if not one.is_over]
+        return len(lane.waiting) + sum(left)
 
     def _cursor(self, now: datetime) -> dict[str, Any]:
         kept: dict[str, Any] | None = self.state.get(CURSOR)

@@ -44,7 +44,9 @@ class ChecksTable:
         """The checks of a proxy, newest first, as plain facts with `checked_at` (the sort key)."""
         alive = CheckItem.expires_at > clock.epoch(now)
         for item in self._model.query(proxy_id, filter_condition=alive, scan_index_forward=False, limit=limit):
-            yield {"checked_at": item.checked_at, **item.facts.as_dict()}
+            facts = item.facts.as_dict()
+            facts.pop("attribute_values", None)  # pynamodb's own, not the row's
+            yield {"checked_at": item.checked_at, **facts}
 
     def keys(self, proxy_id: str) -> list[str]:
         """The sort keys of all of a proxy's checks, newest first."""
@@ -76,11 +78,18 @@ def _facts(check: Check) -> dict[str, Any]:
         "blame": check.blame.value if check.blame else None,
         "timings_ms": check.timings_ms or None,
         "latency_ms": check.latency_ms,
-        "exit_ip": check.exit_ip,
+        "exits": list(check.exits) or None,
         "country": check.country,
+        "region": check.region,
+        "asn": check.asn,
         "anonymity": check.anonymity.value if check.anonymity else None,
-        "https": check.https or None,
+        "basis": check.basis.value if check.basis else None,
+        "https": check.https,
         "signed": check.signed or None,
         "tampered": check.tampered or None,
+        "targets": {host: verdict.value for host, verdict in check.targets.items()} or None,
+        "spoken": check.spoken.value if check.spoken else None,
+        "full": check.full,
+        "frozen": check.frozen or None,
     }
     return {name: value for name, value in facts.items() if value is not None}

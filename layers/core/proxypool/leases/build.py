@@ -48,6 +48,7 @@ def bridge_of(settings: Settings) -> Bridge:
     cache = cache_of(settings)
     return Bridge(
         cache=cache,
+        countries=settings.low_countries,
         index=Index(cache, settings.max_age_seconds),
         ledger=Ledger(settings.need("leases_table"), settings.ledger_ttl_days),
         proxies=ProxyTable(settings.need("proxies_table")),

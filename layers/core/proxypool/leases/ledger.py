@@ -117,7 +117,7 @@ class Ledger:
         return statement, parameters(ends, row.lease_id, open_shard(row.lease_id), ends)
 
     def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
-        codes = list(execute(statements))
+        codes = execute(statements)
         unexpected = [code for code in codes if code not in _ANSWERS]
         if unexpected:  # the journal keeps its entries: the next run writes them again
             raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")

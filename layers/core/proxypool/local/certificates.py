@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -37,29 +38,36 @@ class Certificates:
         return context
 
 
-def local_certificates(folder: Path) -> Certificates:
-    """The certificates of this folder, made anew when there are none or when they end within two days."""
+def local_certificates(folder: Path, *, addresses: Sequence[str] = ()) -> Certificates:
+    """The certificates of this folder, made anew when there are none, or when they end within two days.
+
+    They are good for 127.0.0.1 and for further `addresses` (those of HTTPS proxies).
+    """
+    wanted = [ADDRESS, *addresses]
     found = Certificates(
         ca_file=folder / "ca.pem", chain_file=folder / "judge-chain.pem", key_file=folder / "judge-key.pem"
     )
-    if not _usable(found):
+    if not _usable(found, wanted):
         folder.mkdir(parents=True, exist_ok=True)
-        _make(found)
+        _make(found, wanted)
     return found
 
 
-def _usable(found: Certificates) -> bool:
+def _usable(found: Certificates, addresses: Sequence[str]) -> bool:
     try:
         server = x509.load_pem_x509_certificate(found.chain_file.read_bytes())
         authority = x509.load_pem_x509_certificate(found.ca_file.read_bytes())
         server.verify_directly_issued_by(authority)
         found.server_context()
+        names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        if not {ip_address(address) for address in addresses} <= set(names.get_values_for_type(x509.IPAddress)):
+            return False
     except Exception:  # a missing, broken or foreign file: each is mended by making them anew
         return False
     return server.not_valid_after_utc > now() + RENEWED_BEFORE
 
 
-def _make(found: Certificates) -> None:
+def _make(found: Certificates, addresses: Sequence[str]) -> None:
     """The authority's key is thrown away: it signs this one certificate and nothing else, ever."""
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name, at = _name("proxypool local authority"), now()
@@ -74,7 +82,7 @@ def _make(found: Certificates) -> None:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(_alternative_names(), critical=False)
+        .add_extension(_alternative_names(addresses), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, SHA256())
     )
@@ -103,8 +111,10 @@ def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _alternative_names() -> x509.SubjectAlternativeName:
-    return x509.SubjectAlternativeName([*(x509.DNSName(name) for name in NAMES), x509.IPAddress(ip_address(ADDRESS))])
+def _alternative_names(addresses: Sequence[str]) -> x509.SubjectAlternativeName:
+    return x509.SubjectAlternativeName(
+        [*(x509.DNSName(name) for name in NAMES), *(x509.IPAddress(ip_address(address)) for address in addresses)]
+    )
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:

@@ -1,86 +1,36 @@
-"""The farm: real forward proxies on loopback in one process, good and bad ones, whose truth the manifest tells.
+"""The farm: real proxies on loopback in one process, good and hostile ones, whose truth the manifest tells (docs/farm.md).
 
 Each proxy listens on an address of its own (127.64.x.y) and connects from it, so that the judge sees as many exits as
-there are proxies. Where only 127.0.0.1 can be bound (macOS) each has a port instead, and its exit is announced to the
-judge by a PROXY-protocol line. No proxy connects anywhere but to loopback.
+there are proxies. Where only 127.0.0.1 can be bound (macOS) each has a port instead, and the judge is told how its
+connections count. No proxy connects anywhere but to loopback.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import ipaddress
 import json
 import os
 import socket
-from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from proxypool.local.certificates import local_certificates
-from proxypool.local.farm_kinds import DEFAULT_MIX, DEFAULT_SLOW, PASSWORD, USER, Spec, plan, read_mix
-from proxypool.local.judge import Judge, serve_judge, until_stopped
+from proxypool.local.farm_acts import Request
+from proxypool.local.farm_kinds import DEFAULT_MIX, DEFAULT_SLOW, KINDS, Spec, plan, read_mix
+from proxypool.local.farm_talk import ProxyConnection, Upstream
+from proxypool.local.judge import Judge, end, serve_judge, until_stopped
+from proxypool.network import loop
 
-LOOPBACK = "127.0.0.1"
+LOOPBACK, LOOPBACK6 = "127.0.0.1", "::1"
 PROXY_PORT = 8118  # of each address; another one where it is taken
 FIRST_PORT = 18_118  # of the one address, a port per proxy
 NAMES = ("localhost", "judge.test")
-BASIC = b"basic " + b64encode(f"{USER}:{PASSWORD}".encode())
-ADVERT = b"<script src=//ads.invalid/x.js></script>"
-ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-MAX_HEAD_BYTES = 65_536
-
-
-def refuse(status: str, *headers: str) -> bytes:
-    """A whole response without a body."""
-    lines = [f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "Connection: close"]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n"
-
-
-REFUSED_PASSWORD = refuse("407 Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="farm"')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a client asks a proxy: where to connect, what to send there first; `tunnel` for CONNECT."""
-
-    host: str
-    port: int
-    first: bytes
-    tunnel: bool
-
-
-def read_request(head: bytes, rest: bytes, extra: Sequence[bytes] = ()) -> Request:
-    """The request of a head in absolute form or CONNECT; `extra` header lines are added. Raises ValueError."""
-    first, *lines = head.split(b"\r\n")
-    method, target, version = first.split(b" ")
-    tunnel = method == b"CONNECT"
-    url = urlsplit(("//" if tunnel else "") + target.decode("ascii"))
-    if not url.hostname or (not tunnel and url.scheme != "http"):
-        raise ValueError("neither CONNECT nor absolute form")
-    if tunnel:
-        return Request(host=url.hostname, port=url.port or 443, first=rest, tunnel=True)
-    path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    kept = [line for line in lines if not line.lower().startswith((b"proxy-", b"connection:"))]
-    sent = b"\r\n".join([b"%s %s %s" % (method, path.encode(), version), *kept, *extra, b"Connection: close"])
-    return Request(host=url.hostname, port=url.port or 80, first=sent + b"\r\n\r\n" + rest, tunnel=False)
-
-
-def has_password(head: bytes) -> bool:
-    """Whether the head carries the farm's credentials."""
-    name = b"proxy-authorization:"
-    given = [line[len(name) :].strip() for line in head.split(b"\r\n") if line.lower().startswith(name)]
-    return any(value[:6].lower() + value[6:] == BASIC for value in given)
-
-
-def with_advert(response: bytes) -> bytes:
-    """The response with something put behind its body, its length set right."""
-    head, _, body = response.partition(b"\r\n\r\n")
-    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length:")]
-    return b"\r\n".join([*lines, b"Content-Length: %d" % len(body + ADVERT)]) + b"\r\n\r\n" + body + ADVERT
 
 
 def loopback_of(host: str) -> str | None:
@@ -93,107 +43,23 @@ def loopback_of(host: str) -> str | None:
         return None
 
 
-class Upstream(asyncio.Protocol):
-    """The connection to the target: what comes goes to the client, at the end when it must be altered first."""
-
-    def __init__(self, client: asyncio.Transport, *, altered: bool) -> None:
-        self._client, self._altered = client, altered
-        self._held = b""
-
-    def data_received(self, data: bytes) -> None:
-        """Passes on or keeps."""
-        if self._altered:
-            self._held += data
-        else:
-            self._client.write(data)
-
-    def connection_lost(self, _: Exception | None) -> None:
-        """The target is done, so the client is."""
-        if self._held:
-            self._client.write(with_advert(self._held))
-        self._client.close()
-
-
-class ProxyConnection(asyncio.Protocol):
-    """One client of one proxy: its request, then bytes both ways."""
-
-    def __init__(self, farm: Farm, spec: Spec) -> None:
-        self._farm, self._spec = farm, spec
-        self._received = b""
-        self._upstream: asyncio.Transport | None = None
-        self._opening: asyncio.Task[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keeps the way back."""
-        assert isinstance(transport, asyncio.Transport)
-        self._client = transport
-
-    def connection_lost(self, _: Exception | None) -> None:
-        """The client is gone: so goes what was opened for it."""
-        if self._upstream:
-            self._upstream.close()
-        elif self._opening:
-            self._opening.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        """Before there is a target: collects the head. Afterwards: passes on."""
-        if self._upstream:
-            self._upstream.write(data)
-        elif self._spec.kind.answers:
-            self._received += data
-            if self._opening is None and b"\r\n\r\n" in self._received:
-                self._begin()
-            elif len(self._received) > MAX_HEAD_BYTES:
-                self._client.close()
-
-    def _begin(self) -> None:
-        head, _, rest = self._received.partition(b"\r\n\r\n")
-        self._received = b""
-        if self._spec.kind.asks_password and not has_password(head):
-            return self._refuse(REFUSED_PASSWORD)
-        try:
-            request = read_request(head, rest, self._told())
-        except ValueError:
-            return self._refuse(refuse("400 Bad Request"))
-        self._opening = asyncio.create_task(self._open(request))
-        return None
-
-    def _told(self) -> list[bytes]:
-        """The headers by which a leaking proxy tells on its caller."""
-        if not self._spec.kind.leaks:
-            return []
-        caller = self._client.get_extra_info("peername")[0]
-        return [b"X-Forwarded-For: " + caller.encode(), b"Via: 1.1 farm"]
-
-    async def _open(self, request: Request) -> None:
-        await asyncio.sleep(self._spec.delay_seconds)
-        altered = self._spec.kind.tampers and not request.tunnel
-        try:
-            self._upstream = await self._farm.connect(self._spec, request, Upstream(self._client, altered=altered))
-        except OSError:
-            return self._refuse(refuse("502 Bad Gateway"))
-        if request.tunnel:
-            self._client.write(ESTABLISHED)
-        self._upstream.write(request.first + self._received)
-        return None
-
-    def _refuse(self, response: bytes) -> None:
-        self._client.write(response)
-        self._client.close()
-
-
 class Farm:
-    """Proxies that listen while the `async with` block runs. `judge_ports` get PROXY lines when addresses are shared.
+    """Proxies that listen while the `async with` block runs.
 
-    `own_addresses` None: as this machine can. Where it is False, `judge` must be the one that listens here.
+    `own_addresses` None: as this machine can. Where it is False, `judge` must be the one that the proxies are to reach.
+    `tls` is what https proxies show; at `intercept_port` an end of TLS listens that is not the target's.
     """
 
-    def __init__(self, specs: Sequence[Spec], judge: Judge, judge_ports: Sequence[int],
-                 *, own_addresses: bool | None = None) -> None:  # fmt: skip
+    def __init__(self, specs: Sequence[Spec], judge: Judge, *,
+                 own_addresses: bool | None = None, tls: ssl.SSLContext | None = None,
+                 intercept_port: int = 0) -> None:  # fmt: skip
         self.specs = specs
+        self.intercept_port = intercept_port
         self.own_addresses = can_bind("127.0.0.2") if own_addresses is None else own_addresses
         self.places: list[tuple[str, int]] = []  # where each proxy listens, in the specs' order
-        self._judge, self._judge_ports = judge, frozenset(judge_ports)
+        self._judge, self._tls = judge, tls
+        self._turns = {spec.exit_ip: cycle(spec.exit_ips) for spec in specs}
+        self.transports: set[asyncio.Transport] = set()  # of clients and targets, while they are open
         self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
 
@@ -204,28 +70,34 @@ class Farm:
         for index, spec in enumerate(self.specs):
             bound = self._bind(spec, port if self.own_addresses else port + index)
             self._sockets.append(bound)
-            self.places.append(bound.getsockname())
-            if self.own_addresses:
+            self.places.append(bound.getsockname()[:2])
+            if self.own_addresses and index == 0 and not spec.kind.ipv6:
                 port = self.places[0][1]
             if spec.kind.listens:
-                server = await loop.create_server(lambda spec=spec: ProxyConnection(self, spec), sock=bound)  # type: ignore[misc]
-                self._servers.append(server)
+                self._servers.append(
+                    await loop.create_server(
+                        lambda spec=spec: ProxyConnection(self, spec),
+                        sock=bound,
+                        ssl=self._tls if spec.kind.protocol == "https" else None,
+                    )
+                )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends listening; connections end with their clients."""
+        """Ends listening and what is still open."""
         for server in self._servers:
             server.close()
         for bound in self._sockets:
             bound.close()
+        await end(self.transports)
 
     def _bind(self, spec: Spec, port: int) -> socket.socket:
-        bound = socket.socket()
+        bound = socket.socket(socket.AF_INET6 if spec.kind.ipv6 else socket.AF_INET)
         if spec.kind.listens:  # a dead one's address is not to be shared with a farm that listens on it
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        host = spec.exit_ip if self.own_addresses else LOOPBACK
+        host = LOOPBACK6 if spec.kind.ipv6 else spec.exit_ip if self.own_addresses else LOOPBACK
         try:
-            bound.bind((host, port))
+            bound.bind((host, 0 if spec.kind.ipv6 else port))
             if spec.kind.listens:
                 bound.listen()  # two farms may bind one address; only one may listen
         except OSError:
@@ -239,26 +111,27 @@ class Farm:
         if host is None:
             raise OSError("the farm connects to loopback alone")
         loop, outgoing = asyncio.get_running_loop(), socket.socket()
+        exit_ip = next(self._turns[spec.exit_ip])
         try:
-            outgoing.bind((spec.exit_ip if self.own_addresses else LOOPBACK, 0))
+            outgoing.bind((exit_ip if self.own_addresses else LOOPBACK, 0))
             outgoing.setblocking(False)
-            line = self._announce(spec, outgoing, host, request.port)
+            self._announce(outgoing, exit_ip)
             await loop.sock_connect(outgoing, (host, request.port))
-            await loop.sock_sendall(outgoing, line)
             transport, _ = await loop.create_connection(lambda: upstream, sock=outgoing)
         except BaseException:
-            self._judge.announced.discard(outgoing.getsockname())
+            self._judge.announced.pop(outgoing.getsockname(), None)
             outgoing.close()
             raise
         return transport
 
-    def _announce(self, spec: Spec, outgoing: socket.socket, host: str, port: int) -> bytes:
-        """The PROXY line to send first, the judge told to expect it; nothing where the exit shows by itself."""
-        if self.own_addresses or port not in self._judge_ports:
-            return b""
-        own: tuple[str, int] = outgoing.getsockname()
-        self._judge.announced.add(own)
-        return f"PROXY TCP4 {spec.exit_ip} {host} {own[1]} {port}\r\n".encode()
+    def _announce(self, outgoing: socket.socket, exit_ip: str) -> None:
+        """Has the judge count what comes from this socket as that exit, where it does not show by itself."""
+        if not self.own_addresses:
+            self._judge.announced[outgoing.getsockname()] = exit_ip
+
+    def forget(self, sockname: tuple[str, int]) -> None:
+        """The socket is closed: the system gives its port to a stranger some day."""
+        self._judge.announced.pop(sockname, None)
 
     def lines(self) -> str:
         """The list that a source has: one line per proxy."""
@@ -271,7 +144,7 @@ class Farm:
 
 def can_bind(host: str) -> bool:
     """Whether this machine lets us listen on the address."""
-    with socket.socket() as tried:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as tried:
         try:
             tried.bind((host, 0))
         except OSError:
@@ -279,19 +152,36 @@ def can_bind(host: str) -> bool:
     return True
 
 
-async def run(options: argparse.Namespace) -> None:
-    """Farm and judge until SIGTERM; farm.json appears in the state folder when all listen."""
-    folder: Path = options.state_dir
-    certificates = local_certificates(folder)
-    specs = plan(options.count, options.mix, options.seed, options.slow)
-    key = options.key_file.read_text().strip().encode() if options.key_file else None
-    judge = Judge(key=key, places={spec.exit_ip: spec.country for spec in specs})
-    context = certificates.server_context()
+@contextlib.asynccontextmanager
+async def growing(
+    folder: Path, specs: Sequence[Spec], *, key: bytes | None, ports: tuple[int, int] = (0, 0),
+    own_addresses: bool | None = None,
+) -> AsyncIterator[tuple[Farm, tuple[int, int]]]:  # fmt: skip
+    """Farm and judge while the block runs, their certificates in the folder; yields the farm and the judge's ports."""
+    shown = [spec.exit_ip for spec in specs if spec.kind.protocol == "https"]
+    ours = local_certificates(folder, addresses=shown).server_context()
+    theirs = local_certificates(folder / "interceptor").server_context()
+    judge = Judge(key=key, places={exit_ip: spec.country for spec in specs for exit_ip in spec.exit_ips})
     async with (
-        serve_judge(judge, port=options.judge_port, https_port=options.judge_https_port, context=context) as ports,
-        Farm(specs, judge, ports, own_addresses=False if options.one_address else None) as farm,
+        serve_judge(judge, port=ports[0], https_port=ports[1], context=ours) as bound,
+        serve_judge(judge, port=0, context=theirs) as (_, intercept_port),
+        Farm(specs, judge, own_addresses=own_addresses, tls=ours, intercept_port=intercept_port) as farm,
     ):
-        write_manifest(folder, farm, ports, certificates.ca_file)
+        yield farm, bound
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Farm and judge until SIGTERM or Ctrl-C; farm.json appears in the state folder when all listen."""
+    folder: Path = options.state_dir
+    mix = {name: weight for name, weight in options.mix.items() if can_bind(LOOPBACK6) or not KINDS[name].ipv6}
+    specs = plan(options.count, mix, options.seed, options.slow)
+    key = options.key_file.read_text().strip().encode() if options.key_file else None
+    own_addresses = False if options.one_address else None
+    ports = (options.judge_port, options.judge_https_port)
+    async with growing(folder, specs, key=key, ports=ports, own_addresses=own_addresses) as (farm, bound):
+        write_manifest(folder, farm, bound, folder / "ca.pem")
+        if options.told:
+            print(f"{len(specs)} proxies; their list, their truth and the judge: {folder / 'farm.json'}", flush=True)
         await until_stopped()
 
 
@@ -318,19 +208,29 @@ def seconds_range(text: str) -> tuple[float, float]:
     return float(least), float(most)
 
 
+def serve_command(*, folder: Path, count: int, mix: str, seed: int, key_file: Path | None, one_address: bool) -> None:
+    """`proxypool farm`: serves until Ctrl-C. Raises ValueError for a mix that cannot be read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    loop.run(run(argparse.Namespace(
+        state_dir=folder, count=count, mix=read_mix(mix), seed=seed, slow=DEFAULT_SLOW, key_file=key_file,
+        one_address=one_address, judge_port=0, judge_https_port=0, told=True,
+    )))  # fmt: skip
+
+
 def main() -> None:
     """The command line of `python -m proxypool.local.farm`."""
-    parser = argparse.ArgumentParser(description="A farm of forward proxies on loopback, and its judge.")
+    parser = argparse.ArgumentParser(description="A farm of proxies on loopback, and its judge.")
     parser.add_argument("--judge-port", type=int, default=0)
     parser.add_argument("--judge-https-port", type=int, default=0)
     parser.add_argument("--key-file", type=Path, help="the text that signs the judge's answers")
     parser.add_argument("--state-dir", type=Path, required=True, help="for farm.json, the list and certificates")
     parser.add_argument("-n", "--count", type=int, default=100)
-    parser.add_argument("--mix", type=read_mix, default=DEFAULT_MIX, help="for example fast=5,slow=2,dead=1")
+    parser.add_argument("--mix", type=read_mix, default=DEFAULT_MIX, help="for example fast=5,slow=2,dead=1; or all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slow", type=seconds_range, default=DEFAULT_SLOW, help="seconds, for example 1,3")
     parser.add_argument("--one-address", action="store_true", help="as on macOS: 127.0.0.1, one port per proxy")
-    asyncio.run(run(parser.parse_args()))
+    parser.set_defaults(told=False)
+    loop.run(run(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -1,72 +1,166 @@
-"""What kinds of proxies the farm grows, what the checks must find out about each, and the seeded plan. Pure."""
+"""What kinds of proxies the farm grows, what a checker must find out about each, and the seeded plan. Pure."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from enum import Enum, auto
 from typing import Any
 
 USER, PASSWORD = "farmer", "s3cret"
 COUNTRIES = ("de", "fr", "gb", "jp", "nl", "us")
 NET = 64  # the farm's addresses: 127.64.0.1 and up, far from what else listens on loopback
 PER_NET = 250  # .1 to .250
+FURTHER_NETS = (96, 112)  # the further exits of a rotating proxy: 127.96.x.y and 127.112.x.y
+LEAKS = (
+    "X-Forwarded-For: {ip}", "Forwarded: for={ip};proto=http", "Via: 1.1 {ip}", "X-Real-IP: {ip}", "Client-IP: {ip}",
+    "X-Client-IP: {ip}", "True-Client-IP: {ip}", "CF-Connecting-IP: {ip}", "X-Originating-IP: {ip}", "From: me@[{ip}]",
+    "X-Forwarded-Host: {ip}:8080", "X-Harmless: a,{ip},b",
+)  # fmt: skip
+"""How a leaking proxy tells the caller's address: each leaking proxy of a plan uses the next one."""
 DEFAULT_MIX = {"fast": 10, "slow": 3, "dead": 2, "silent": 1, "leaking": 2, "tampering": 1, "password": 2,
                "nopassword": 1}  # fmt: skip
 DEFAULT_SLOW = (0.3, 1.2)  # seconds
 
 
+class Act(Enum):
+    """What a proxy does with a request."""
+
+    FORWARD = auto()
+    VIA = auto()  # forwards, with a Via header
+    LEAK = auto()  # forwards, with the caller's address in some header
+    INJECT = auto()  # puts something behind the body, the length set right
+    AWARE = auto()  # forwards what looks like a judge's request (it has a nonce), injects into everything else
+    STALE = auto()  # asks for an old nonce: the judge's own signed answer, to another question
+    LENGTHEN = auto()  # forwards, with a Content-Length that is one too long
+    SHORTEN = auto()  # … one too short
+    SMUGGLE = auto()  # forwards, with a second framing
+    LIE = auto()  # answers itself, as the judge would, with another exit and no signature that holds
+    REDIRECT = auto()
+    CAPTIVE = auto()  # answers everything with its own page
+    BABBLE = auto()  # answers with bytes that are no HTTP
+    DRIP = auto()  # a byte now and then
+    FLOOD = auto()  # a body without end
+    HALF_CLOSE = auto()  # takes the request, ends its own side, keeps the connection
+    REFUSE = auto()  # 403
+    INTERCEPT = auto()  # ends the TLS itself, with a certificate of its own
+    BABBLE_AFTER = auto()  # grants the tunnel and speaks first
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What a check that is right says: active or dead; how anonymous when active; the failure's word when it has one."""
+    """What a checker that is right says, in the words of its checks; None: not told, because nobody can know it.
+
+    `reason` is why it is dead; of an active one, what is wrong with it all the same.
+    """
 
     status: str
     anonymity: str | None = None
-    failure: str | None = None
+    reason: str | None = None
+    https: bool | None = None
+    tampered: bool = False
 
 
-ACTIVE = Truth(status="active")
-DEAD = Truth(status="dead")
+def _active(anonymity: str = "elite", *, https: bool = True, reason: str | None = None) -> Truth:
+    return Truth(status="active", anonymity=anonymity, https=https, reason=reason)
+
+
+def _dead(reason: str) -> Truth:
+    return Truth(status="dead", reason=reason)
+
+
+TAMPERED = Truth(status="active", reason="tampered", tampered=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FarmKind:
-    """One kind of proxy. A new kind is one line in KINDS, and one branch in farm.py when it acts in a new way."""
+    """One kind of proxy. A new kind is one line in KINDS, and one branch in farm_talk.py when it acts in a new way."""
 
     name: str
     truth: Truth
+    listed_as: str = "http"  # the list's word for its protocol
+    speaks: str = ""  # what it really speaks, where the list is wrong
+    act: Act = Act.FORWARD  # on plain requests
+    tunnel_act: Act = Act.FORWARD  # on CONNECT
     listens: bool = True
     answers: bool = True
     slow: bool = False
-    leaks: bool = False  # tells the target the caller's address
-    tampers: bool = False  # puts something into the body
     asks_password: bool = False
     listed_with_password: bool = False
+    ipv6: bool = False
+    exits: int = 1
+
+    @property
+    def protocol(self) -> str:
+        """What it speaks."""
+        return self.speaks or self.listed_as
+
+
+def _everywhere(name: str, reason: str, act: Act) -> FarmKind:
+    """A kind that treats plain requests and CONNECT alike."""
+    return FarmKind(name=name, truth=_dead(reason), act=act, tunnel_act=act)
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        FarmKind(name="fast", truth=ACTIVE),
-        FarmKind(name="slow", truth=ACTIVE, slow=True),
-        FarmKind(name="dead", truth=DEAD, listens=False),
-        FarmKind(name="silent", truth=DEAD, answers=False),
-        FarmKind(name="leaking", truth=Truth(status="active", anonymity="transparent"), leaks=True),
-        FarmKind(name="tampering", truth=Truth(status="dead", failure="tampered"), tampers=True),
-        FarmKind(name="password", truth=ACTIVE, asks_password=True, listed_with_password=True),
-        FarmKind(name="nopassword", truth=Truth(status="dead", failure="credentials"), asks_password=True),
+        FarmKind(name="fast", truth=_active()),
+        FarmKind(name="slow", truth=_active(), slow=True),
+        FarmKind(name="anonymous", truth=_active("anonymous"), act=Act.VIA),
+        FarmKind(name="leaking", truth=_active("transparent"), act=Act.LEAK),
+        FarmKind(name="rotating", truth=_active(), exits=3),
+        FarmKind(name="ipv6", truth=_active(), ipv6=True),
+        FarmKind(name="password", truth=_active(), asks_password=True, listed_with_password=True),
+        FarmKind(name="nopassword", truth=_dead("credentials_refused"), asks_password=True),
+        FarmKind(name="https", truth=_active(), listed_as="https"),
+        FarmKind(name="socks4", truth=_active(), listed_as="socks4"),
+        FarmKind(name="socks5", truth=_active(), listed_as="socks5"),
+        FarmKind(name="socks5-password", truth=_active(), listed_as="socks5", asks_password=True,
+                 listed_with_password=True),
+        FarmKind(name="socks5-nopassword", truth=_dead("credentials_refused"), listed_as="socks5", asks_password=True),
+        FarmKind(name="misfiled", truth=_dead("other_protocol"), speaks="socks5"),
+        FarmKind(name="dead", truth=_dead("connection_refused"), listens=False),
+        FarmKind(name="silent", truth=_dead("timeout"), answers=False),
+        FarmKind(name="tampering", truth=TAMPERED, act=Act.INJECT),
+        FarmKind(name="judge-aware", truth=TAMPERED, act=Act.AWARE),
+        FarmKind(name="liar", truth=_dead("forged"), act=Act.LIE),
+        FarmKind(name="replayer", truth=_dead("replayed"), act=Act.STALE),
+        _everywhere("redirector", "unexpected_redirect", Act.REDIRECT),
+        _everywhere("captive", "content_mismatch", Act.CAPTIVE),
+        _everywhere("babbler", "protocol_error", Act.BABBLE),
+        _everywhere("drip", "timeout", Act.DRIP),
+        _everywhere("half-close", "connection_closed", Act.HALF_CLOSE),
+        FarmKind(name="endless", truth=_dead("too_large"), act=Act.FLOOD),
+        FarmKind(name="too-long", truth=_dead("protocol_error"), act=Act.LENGTHEN),
+        FarmKind(name="too-short", truth=_dead("protocol_error"), act=Act.SHORTEN),
+        FarmKind(name="smuggler", truth=_dead("protocol_error"), act=Act.SMUGGLE),
+        FarmKind(name="plain-only", truth=_active(https=False, reason="connect_refused"), tunnel_act=Act.REFUSE),
+        FarmKind(name="babbling-tunnel", truth=_active(https=False, reason="protocol_error"),
+                 tunnel_act=Act.BABBLE_AFTER),
+        FarmKind(name="interceptor", truth=_active(https=False, reason="tls_intercept"), tunnel_act=Act.INTERCEPT),
     )
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """One planned proxy: `exit_ip` is what a judge sees, `delay_seconds` how long it thinks before it connects."""
+    """One planned proxy: `exit_ip` is what a judge sees, `delay_seconds` how long it thinks before it connects.
+
+    `leak` is the header by which a leaking one tells the caller's address.
+    """
 
     kind: FarmKind
     exit_ip: str
     country: str
-    delay_seconds: float
+    delay_seconds: float = 0.0
+    leak: str = LEAKS[0]
+
+    @property
+    def exit_ips(self) -> list[str]:
+        """All addresses that it leaves by, in turn; the first is `exit_ip`."""
+        rest = self.exit_ip.split(".", 2)[2]
+        return [self.exit_ip, *(f"127.{net}.{rest}" for net in FURTHER_NETS[: self.kind.exits - 1])]
 
     @property
     def credentials(self) -> tuple[str, str] | None:
@@ -76,13 +170,15 @@ class Spec:
     def line(self, host: str, port: int) -> str:
         """This proxy as a list's line."""
         user = ":".join(self.credentials) + "@" if self.credentials else ""
-        return f"http://{user}{host}:{port}"
+        return f"{self.kind.listed_as}://{user}{f'[{host}]' if ':' in host else host}:{port}"
 
     def entry(self, host: str, port: int) -> dict[str, Any]:
         """This proxy in the manifest, its truth with it."""
         user, password = self.credentials or (None, None)
-        return {"host": host, "port": port, "kind": self.kind.name, "exit_ip": self.exit_ip, "country": self.country,
-                "user": user, "password": password, "truth": asdict(self.kind.truth)}  # fmt: skip
+        truth = asdict(self.kind.truth) | {"protocol": self.kind.protocol, "exit_ips": self.exit_ips}
+        return {"line": self.line(host, port), "protocol": self.kind.listed_as, "host": host, "port": port,
+                "user": user, "password": password, "kind": self.kind.name, "exit_ip": self.exit_ip,
+                "country": self.country, "delay_seconds": self.delay_seconds, "truth": truth}  # fmt: skip
 
 
 def plan(
@@ -92,15 +188,21 @@ def plan(
     chance = random.Random(seed)  # noqa: S311 - a plan that can be repeated is the aim
     names = list(_shares(count, mix))
     chance.shuffle(names)
-    return [
-        Spec(
-            kind=KINDS[name],
-            exit_ip=f"127.{NET + index // (PER_NET * 256)}.{index // PER_NET % 256}.{index % PER_NET + 1}",
-            country=chance.choice(COUNTRIES),
-            delay_seconds=round(chance.uniform(*slow_seconds), 3) if KINDS[name].slow else 0.0,
+    leaking = 0
+    specs = []
+    for index, name in enumerate(names):
+        kind = KINDS[name]
+        leaking += kind.act is Act.LEAK
+        specs.append(
+            Spec(
+                kind=kind,
+                exit_ip=f"127.{NET + index // (PER_NET * 256)}.{index // PER_NET % 256}.{index % PER_NET + 1}",
+                country=chance.choice(COUNTRIES),
+                delay_seconds=round(chance.uniform(*slow_seconds), 3) if kind.slow else 0.0,
+                leak=LEAKS[(leaking - 1) % len(LEAKS)],
+            )
         )
-        for index, name in enumerate(names)
-    ]
+    return specs
 
 
 def _shares(count: int, mix: Mapping[str, float]) -> Iterator[str]:
@@ -114,7 +216,9 @@ def _shares(count: int, mix: Mapping[str, float]) -> Iterator[str]:
 
 
 def read_mix(text: str) -> dict[str, float]:
-    """The mix of `fast=5,dead=2`; raises ValueError for an unknown kind or a weight that is no number."""
+    """The mix of `fast=5,dead=2`, or `all`: as many of each kind; raises ValueError for an unknown kind or weight."""
+    if text == "all":
+        return dict.fromkeys(KINDS, 1.0)
     mix = {name: float(weight) for name, _, weight in (part.partition("=") for part in text.split(","))}
     if unknown := mix.keys() - KINDS.keys():
         raise ValueError(f"no such kind: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxypool import clock
+from proxypool.checks.check import TargetVerdict
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
@@ -15,6 +16,7 @@ from proxypool.web import Field
 MAX_SCANNED: Final = 2_000  # rows that one page looks at: two megabytes
 ROWS_PER_READ: Final = 500
 TAG: Final = r"[a-z0-9-]{1,32}"
+HOST: Final = r"[a-z0-9.:-]{1,253}"
 PROXY_ID: Final = "[0-9a-f]{20}"
 
 QUERY_FIELDS: Final = {
@@ -25,6 +27,7 @@ QUERY_FIELDS: Final = {
     "kind": Field(kind=str, choices=tuple(Kind)),
     "source": Field(kind=str, pattern=TAG),
     "tag": Field(kind=str, pattern=TAG),
+    "target": Field(kind=str, pattern=HOST, description="Only those that this host of the target rules serves"),
     "limit": Field(kind=int, default=100, minimum=1, maximum=1_000, description="Most proxies of one page"),
     "next": Field(kind=str, pattern=PROXY_ID, description="Where the page before said that the next begins"),
 }
@@ -59,8 +62,11 @@ def proxy_json(record: ProxyRecord) -> dict[str, Any]:
         "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
         "kind": record.kind.value, "tags": sorted(record.tags), "sources": sorted(record.sources),
         "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
-        "anonymity": check.anonymity and check.anonymity.value, "https": check.https, "tampered": check.tampered,
+        "exits": list(check.exits), "region": check.region, "asn": check.asn,
+        "anonymity": check.anonymity and check.anonymity.value, "anonymity_basis": check.basis or None,
+        "https": check.https, "tampered": check.tampered, "signed": check.signed,
         "latency_ms": check.latency_ms, "reason": check.reason, "blame": check.blame,
+        "targets": {host: {"verdict": fact.verdict, "at": clock.iso(fact.at)} for host, fact in check.targets.items()},
         **{name: None if instant is None else clock.iso(instant) for name, instant in instants.items()},
     }  # fmt: skip
 
@@ -75,6 +81,10 @@ def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:
     }
     if any(wanted[name] is not None and value != wanted[name] for name, value in facts.items()):
         return False
+    if wanted["target"] is not None:
+        fact = record.check.targets.get(wanted["target"])
+        if fact is None or fact.verdict != TargetVerdict.OK:
+            return False
     return (wanted["source"] is None or wanted["source"] in record.sources) and (
         wanted["tag"] is None or wanted["tag"] in record.tags
     )

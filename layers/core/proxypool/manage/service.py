@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
+from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, read_rules
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.leases.operator import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
@@ -22,7 +23,7 @@ from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
-from proxypool.state import SETTINGS, State
+from proxypool.state import FROZEN, SETTINGS, State
 from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
@@ -47,6 +48,14 @@ SETTINGS_FIELDS: Final = {
         nullable=True,
         description="target=uses/seconds[+burst] of each exit; * for every other target",
     ),
+    "targets": Field(
+        kind=list,
+        items=RULE_FIELDS,
+        max_items=MAX_RULES,
+        nullable=True,
+        description="How sites answer those whom they serve",
+    ),
+    "frozen": Field(kind=bool, nullable=True, description="false ends a freeze of scores; a sweep alone begins one"),
 }
 PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="proxies, one a line, as in a list"),
@@ -159,12 +168,18 @@ class Manager:
     def operator_settings(self) -> dict[str, Any]:
         """What the operator set; null where the deployment's own value holds."""
         stored = self.state.get(SETTINGS) or {}
-        return {name: stored.get(name) for name in SETTINGS_FIELDS}
+        return {name: stored.get(name) for name in SETTINGS_FIELDS} | {"frozen": self.state.get(FROZEN)}
 
     def change_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Sets what `body` names (null: back to the deployment's value) and has it copied into Redis at once."""
         values = read_fields(body, SETTINGS_FIELDS)
-        self.state.put(SETTINGS, self.operator_settings() | {name: values[name] for name in body})
+        _check_rules(values["targets"] or (), self.settings)
+        if values["frozen"]:
+            raise Invalid([{"field": "frozen", "message": "can only be set to false"}])
+        if values["frozen"] is False:
+            self.state.delete(FROZEN)
+        changed = {name: values[name] for name in body if name != "frozen"}
+        self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
         name = self.settings.expire_leases_function
         if name:
             aws.client("lambda").invoke(
@@ -202,3 +217,10 @@ class Manager:
         if source is None:
             raise NotFound
         return source
+
+
+def _check_rules(values: Sequence[Mapping[str, Any]], known: Settings) -> None:
+    try:
+        read_rules(values, allow_loopback=known.allow_loopback)
+    except ValueError as error:
+        raise Invalid([{"field": "targets", "message": str(error)}]) from error

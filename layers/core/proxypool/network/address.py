@@ -10,7 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
+from socket import inet_aton
 from typing import Final
 
 from proxypool.errors import AddressRefused
@@ -174,15 +175,17 @@ def is_address(host: str) -> bool:
 
 def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
     """Why an IP address is not touched: one of `Refusal`, "" where nothing speaks against it."""
-    try:
-        address = ip_address(ip)
-    except ValueError:
-        return Refusal.MALFORMED
-    if isinstance(address, IPv6Address):
-        if address.scope_id is not None:
+    if _IPV4.fullmatch(ip):
+        number, version = int.from_bytes(inet_aton(ip)), 4
+    else:
+        try:
+            six = IPv6Address(ip)
+        except ValueError:
             return Refusal.MALFORMED
-        address = address.ipv4_mapped or address
-    number, version = int(address), address.version
+        if six.scope_id is not None:
+            return Refusal.MALFORMED
+        address = six.ipv4_mapped or six
+        number, version = int(address), address.version
     for first, last, reason in _ranges(networks)[version]:
         if first <= number <= last:
             return "" if allow_loopback and reason is Refusal.LOOPBACK else reason

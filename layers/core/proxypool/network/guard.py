@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Final
 
 from proxypool.errors import AddressRefused
 from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, parse_endpoint, refusal
@@ -12,11 +15,20 @@ from proxypool.telemetry import Metric, count
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
+_LOOKUPS_AT_ONCE: Final = 128  # uvloop has four threads: behind four dead name servers all others would time out
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+
 
 async def system_lookup(host: str, port: int) -> list[str]:
     """All addresses of a name, by the system's resolver; raises AddressRefused where it has none."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = await asyncio.get_running_loop().run_in_executor(
+            _threads(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
     except (OSError, UnicodeError) as error:
         raise AddressRefused(Refusal.UNRESOLVED) from error
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -44,4 +56,4 @@ async def resolve(
         if reason:
             count(Metric.SSRF_BLOCKED)
             raise AddressRefused(reason)
-    return min(addresses, key=lambda address: ":" in address), port
+    return addresses[0] if len(addresses) == 1 else min(addresses, key=lambda address: ":" in address), port

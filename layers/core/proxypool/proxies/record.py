@@ -5,12 +5,21 @@ Two writers share a row without touching each other's part: validate_proxy owns 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from proxypool.proxies.proxy import Anonymity, Kind, Proxy, Status
 
 DUE_SHARDS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetFact:
+    """How a target answered this proxy the last time: ok, banned or failed."""
+
+    verdict: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +34,12 @@ class CheckFacts:
     latency_ms: float | None = None  # smoothed, of passed checks
     jitter_ms: float | None = None  # smoothed deviation from it
     exit_ip: str | None = None
+    exits: tuple[str, ...] = ()  # others that were seen lately: some proxies leave by many addresses
     country: str | None = None  # ISO 3166 alpha-2, lower case
     region: str | None = None  # the exit's subdivision in its country, lower case, as the judge tells it
+    asn: int | None = None
     anonymity: Anonymity | None = None
+    basis: str = ""  # which judge the anonymity rests on
     https: bool = False  # carried HTTPS with a verified certificate
     tampered: bool = False  # altered what it carried: stays in the record, is never leased
     signed: bool = False  # the verdict rests on a judge that signs
@@ -35,6 +47,8 @@ class CheckFacts:
     blame: str = ""  # whose fault that was
     interval_seconds: int = 0  # its own cadence: how long until the next check
     last_success_at: datetime | None = None
+    light: int = 0  # checks since HTTPS, integrity and targets were asked
+    targets: Mapping[str, TargetFact] = field(default_factory=dict)  # by host, for the operator's rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
-from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, due_shard
-from proxypool.table import THROTTLES, Unbound, bind, execute, parameters
+from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, TargetFact, due_shard
+from proxypool.table import Unbound, bind, execute, parameters
 
 FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
 SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most
@@ -50,6 +50,11 @@ _CHECK_NAMES = {
     "blame": "b",
     "interval_seconds": "i",
     "last_success_at": "o",
+    "exits": "g",
+    "asn": "w",
+    "basis": "v",
+    "light": "m",
+    "targets": "k",
 }  # fmt: skip  (attributes are short: the item stays under 1 KB)
 _LEASE_NAMES = {"ok": "o", "bad": "b", "granted": "g"}
 
@@ -146,9 +151,9 @@ class ProxyTable:
         )
         return [(item.proxy_id, int(item.next_check_at or 0)) for item in found]
 
-    def count_due(self, shard: str, *, before: datetime | None = None) -> int:
-        """How many stand in one shard of the index; with `before`, how many are due by then."""
-        until = None if before is None else ProxyItem.next_check_at <= clock.epoch(before)
+    def count_due(self, shard: str, *, before: datetime | None = None, after: int = 0) -> int:
+        """How many stand in one shard of the index; with `before`, how many are due by then and behind `after`."""
+        until = None if before is None else ProxyItem.next_check_at.between(after + 1, clock.epoch(before))
         return self._model.due.count(shard, until)
 
     def upsert_many(
@@ -193,6 +198,12 @@ class ProxyTable:
         """Ends claims without a result, so that a retry can claim at once."""
         statement = f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 WHERE proxy_id = ? AND claim = ?'
         self._execute([(statement, parameters(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
+
+    def trimmed(self, record: ProxyRecord, unpruned: int) -> bool:
+        """Sets how many check records the proxy has now, if its row is still as read; False where it changed."""
+        item = self._model(record.id)
+        actions: list[Any] = [ProxyItem.check["u"].set(unpruned), ProxyItem.version.add(1)]
+        return _took(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
@@ -243,16 +254,7 @@ class ProxyTable:
         return bind(ProxyItem, self.table_name)
 
     def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
-        """The code of each statement; those that were throttled are tried again, twice."""
-        codes = list(execute(statements))
-        for _ in range(2):
-            again = [index for index, code in enumerate(codes) if code in THROTTLES]
-            if not again:
-                return codes
-            for index, code in zip(again, execute([statements[index] for index in again]), strict=True):
-                codes[index] = code
-        if any(code in THROTTLES for code in codes):
-            raise RuntimeError("DynamoDB throttles the proxies table")
+        codes = execute(statements)
         unexpected = [code for code in codes if code not in ("", "ConditionalCheckFailed", "DuplicateItem")]
         if unexpected:
             raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
@@ -280,7 +282,7 @@ class ProxyTable:
             f'UPDATE "{self.table_name}" SET st = ?, due_shard = ?, next_check_at = ?, lc = ?, ck = ?, claim = ?, '
             "version = version + 1 WHERE proxy_id = ? AND claim = ?"
         )
-        facts = to_item(record).serialize()["ck"]
+        facts = to_item(record).serialize().get("ck", {"M": {}})
         head = parameters(record.status.value, shard, clock.epoch(due), clock.epoch(record.last_checked_at))
         return statement, [*head, facts, *parameters(0, record.id, record.claim)]
 
@@ -357,20 +359,31 @@ def _pack(facts: Any, empty: Any, names: Mapping[str, str]) -> dict[str, Any]:
             value = value.value
         elif isinstance(value, float):
             value = round(value, 4)
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, Mapping):
+            value = {host: f"{fact.verdict} {clock.epoch(fact.at)}" for host, fact in value.items()}
         out[short] = value
     return out
 
 
 def _unpack_check(packed: Mapping[str, Any]) -> CheckFacts:
     values = {name: packed[short] for name, short in _CHECK_NAMES.items() if short in packed}
-    for name in ("count", "unpruned", "failures_in_row", "interval_seconds"):
+    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "light", "asn"):
         if name in values:
             values[name] = int(values[name])
     if "anonymity" in values:
         values["anonymity"] = Anonymity(values["anonymity"])
     if "last_success_at" in values:
         values["last_success_at"] = clock.from_epoch(values["last_success_at"])
+    values["exits"] = tuple(values.get("exits", ()))
+    values["targets"] = {host: _target(text) for host, text in dict(values.get("targets", {})).items()}
     return CheckFacts(**values)
+
+
+def _target(text: str) -> TargetFact:
+    verdict, _, seconds = text.partition(" ")
+    return TargetFact(verdict=verdict, at=clock.from_epoch(int(seconds)))
 
 
 def _unpack_lease(packed: Mapping[str, Any], jid: str) -> LeaseFacts:

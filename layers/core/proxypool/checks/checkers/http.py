@@ -1,64 +1,50 @@
-"""Does a plain request come through unaltered, from where, and what does it show of us?"""
+"""Does the proxy carry a plain request to the judge, and the judge's answer back?"""
 
 from __future__ import annotations
 
-import ipaddress
-
 from proxypool.checks import judge
-from proxypool.checks.anonymity import anonymity
 from proxypool.checks.check import Reason
-from proxypool.checks.context import AGENT, Place, Probe, StageFailed
-from proxypool.network.address import refusal
-from proxypool.network.tunnel import Response, get
+from proxypool.checks.context import Judge, Probe, StageFailed
+from proxypool.checks.echo import read_echo
+from proxypool.checks.way import ask, path, refused
+from proxypool.network.tunnel import Response, WireError
+
+_IF_THE_JUDGE_WERE_DOWN = frozenset({Reason.TIMEOUT, Reason.CLOSED, Reason.CONNECT_REFUSED, Reason.BAD_STATUS})
 
 
 async def http(probe: Probe) -> None:
-    """Finds the exit address and the anonymity; a body that was altered is noted, and is no failure of this stage."""
-    if probe.wire is None:
-        raise StageFailed(Reason.CLOSED)
+    """Notes what the judge saw; a body that was altered is noted, and is no failure of this stage."""
     nonce = judge.new_nonce()
-    answer = await probe.wire.ask(request(probe, probe.bench.judge, nonce))
-    probe.close()
     try:
-        seen = read_answer(probe.bench.key, answer, nonce)
+        answer = await ask(probe, probe.judge.plain, path(probe.judge.plain, nonce=nonce))
+        probe.seen = read_answer(probe.judge, answer, nonce)
     except judge.Tampered:
         probe.tampered = True
-        return
-    if seen.peer in probe.bench.own or not _is_exit(seen.peer, probe.bench.allow_loopback):
-        raise StageFailed(Reason.LOOP)
-    probe.seen = seen
-    probe.anonymity = anonymity(seen.headers, own=probe.bench.own, direct=probe.bench.direct)
+    except (StageFailed, WireError, TimeoutError) as error:
+        await put_to(probe, probe.judge, error)
+        raise
+    finally:
+        probe.close()
 
 
-def request(probe: Probe, place: Place, nonce: str) -> bytes:
-    """The absolute-form request for the judge."""
-    return get(f"http://{place.authority}/?nonce={nonce}", place.authority, agent=AGENT, login=probe.login)
-
-
-def read_answer(key: bytes | None, answer: Response, nonce: str) -> judge.Seen:
+def read_answer(of: Judge, answer: Response, nonce: str) -> judge.Seen:
     """What the judge saw; raises Tampered, or StageFailed with the reason."""
     if reason := refused(answer.status):
-        raise StageFailed(reason)
+        raise StageFailed(reason, status=answer.status)
     try:
-        return judge.read(key, answer.body, nonce)
+        return read_echo(answer.body, nonce) if of.is_echo else judge.read(of.key, answer.body, nonce)
     except judge.Tampered:
         raise
-    except judge.JudgeRefusal as refusal_:
-        raise StageFailed(Reason(refusal_.reason)) from refusal_
+    except judge.JudgeRefusal as refusal:
+        raise StageFailed(Reason(refusal.reason)) from refusal
 
 
-def refused(status: int) -> Reason | None:
-    """The reason that a status other than 200 stands for. A redirect is an outcome and is never followed."""
-    if status == 200:
-        return None
-    if status == 407:
-        return Reason.CREDENTIALS
-    return Reason.REDIRECT if 300 <= status < 400 else Reason.BAD_STATUS
-
-
-def _is_exit(address: str, allow_loopback: bool) -> bool:
-    try:
-        ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return not refusal(address, allow_loopback=allow_loopback)
+async def put_to(probe: Probe, one: Judge, error: StageFailed | WireError | TimeoutError) -> None:
+    """Where a judge that is down would look like this error, it is asked directly; raises StageFailed where it is down."""
+    if isinstance(error, StageFailed):
+        status = error.status or 0
+        suspect = error.reason in _IF_THE_JUDGE_WERE_DOWN and (status == 429 or status >= 500)
+    else:
+        suspect = isinstance(error, TimeoutError) or Reason(error.fault.value) in _IF_THE_JUDGE_WERE_DOWN
+    if suspect and not await probe.bench.is_up(one):
+        raise StageFailed(Reason.JUDGE_DOWN) from error

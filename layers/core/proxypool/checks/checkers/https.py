@@ -1,30 +1,28 @@
-"""Does the proxy carry HTTPS (CONNECT) with the target's own certificate?"""
+"""Does the proxy carry HTTPS (CONNECT) with the judge's own certificate?"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from proxypool.checks import judge
 from proxypool.checks.check import Reason
-from proxypool.checks.checkers.http import read_answer, refused
-from proxypool.checks.checkers.reachable import reachable
-from proxypool.checks.context import AGENT, Probe, StageFailed
-from proxypool.network.tunnel import connect_to, get
+from proxypool.checks.checkers.exit import note_exit
+from proxypool.checks.checkers.http import read_answer
+from proxypool.checks.context import Probe, StageFailed
+from proxypool.checks.way import ask, path
 
 
 async def https(probe: Probe) -> None:
-    """Sets `https`. There is no way around verification."""
-    place = probe.bench.judge_https
+    """Sets `https`, and the exit address by this leg. There is no way around verification."""
+    place = probe.judge.secure
     if place is None:
         return
-    await reachable(probe)
-    if probe.wire is None:
-        raise StageFailed(Reason.CLOSED)
-    if reason := refused(await probe.wire.tunnel(connect_to(place.authority, login=probe.login))):
-        raise StageFailed(reason)
-    await probe.wire.secure(probe.bench.tls, place.host)
+    probe.https = False
     nonce = judge.new_nonce()
-    answer = await probe.wire.ask(get(f"/?nonce={nonce}", place.authority, agent=AGENT))
+    answer = await ask(probe, place, path(place, nonce=nonce))
     try:
-        read_answer(probe.bench.key, answer, nonce)
+        seen = read_answer(probe.judge, answer, nonce)
     except judge.Tampered as error:
         raise StageFailed(Reason.TAMPERED) from error
+    note_exit(probe, replace(seen, headers=probe.seen.headers if probe.seen else ()))
     probe.https = True

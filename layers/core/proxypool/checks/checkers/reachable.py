@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from proxypool.checks.check import Reason
-from proxypool.checks.context import Probe, StageFailed
-from proxypool.errors import AddressRefused
-from proxypool.network import guard
-from proxypool.network.tunnel import Wire
+from proxypool.checks.context import Probe
+from proxypool.checks.way import connect
 
 
 async def reachable(probe: Probe) -> None:
     """Leaves an open connection to the vetted address."""
-    proxy, bench = probe.proxy, probe.bench
-    try:
-        async with asyncio.timeout(bench.connect_seconds):
-            if probe.address is None:
-                probe.address = await guard.resolve(proxy.host, proxy.port, allow_loopback=bench.allow_loopback)
-            probe.wire = await Wire.open(*probe.address)
-    except AddressRefused as error:
-        raise StageFailed(Reason.ADDRESS_REFUSED) from error
+    await connect(probe)

@@ -1,0 +1,152 @@
+"""Proxies on loopback that do one thing each, before the pool's real judge; and the bench that checks them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from proxypool.checks import direct, pipeline
+from proxypool.checks.check import Check
+from proxypool.checks.context import Bench
+from proxypool.checks.rule import Rule
+from proxypool.local.certificates import Certificates, local_certificates
+from proxypool.local.judge import Judge, serve_judge
+from proxypool.proxies.proxy import Protocol, Proxy
+from proxypool.settings import Settings
+
+from tests.support.builders import NOW
+
+KEY = b"secret"
+EXIT = "127.0.0.7"
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
+Alter = Callable[[bytes, bytes], bytes]  # (the request's head, the answer) → the answer as the client gets it
+Routes = dict[int, int]  # a port that is asked for → the one that it leads to
+
+
+async def serve(behaviour: Behaviour, *, host: str = "127.0.0.1") -> asyncio.Server:
+    """A server that hands each connection's head to the behaviour."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await behaviour(reader, writer, await reader.readuntil(b"\r\n\r\n"))
+            await writer.drain()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    return await asyncio.start_server(accept, host, 0)
+
+
+def port(server: asyncio.Server) -> int:
+    """Where it listens."""
+    return int(server.sockets[0].getsockname()[1])
+
+
+def response(body: bytes, *, status: str = "200 OK", more: str = "") -> bytes:
+    """A whole answer."""
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
+
+
+def unaltered(_: bytes, answer: bytes) -> bytes:
+    """What an honest proxy does."""
+    return answer
+
+
+def proxy(
+    *, add: bytes = b"", alter: Alter = unaltered, exits: Sequence[str] = (EXIT,), intercepts: Routes | None = None
+) -> Behaviour:
+    """A forward proxy: adds header lines, alters plain answers, leaves by these addresses in turn, and leads tunnels to
+    some ports to others (that is how TLS is opened)."""
+    turn = iter([*exits, *[exits[-1]] * 1_000])
+
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+        method, target, _ = head.split(b" ", 2)
+        url = urlsplit(("//" if method == b"CONNECT" else "") + target.decode())
+        there = (intercepts or {}).get(url.port or 0, url.port) if method == b"CONNECT" else url.port
+        source, sink = await asyncio.open_connection(url.hostname, there, local_addr=(next(turn), 0))
+        try:
+            if method == b"CONNECT":
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                await both_ways(reader, writer, source, sink)
+            else:
+                sink.write(head.replace(b"\r\n", b"\r\n" + add, 1))
+                writer.write(alter(head, await source.read()))
+        finally:
+            sink.close()
+
+    return behave
+
+
+async def both_ways(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, source: asyncio.StreamReader, sink: asyncio.StreamWriter
+) -> None:
+    """Carries bytes until one side ends."""
+
+    async def pipe(coming: asyncio.StreamReader, going: asyncio.StreamWriter) -> None:
+        while data := await coming.read(4096):
+            going.write(data)
+            await going.drain()
+        going.close()
+
+    await asyncio.gather(pipe(reader, sink), pipe(source, writer), return_exceptions=True)
+
+
+def injects_into(kind: bytes) -> Alter:
+    """Puts a script into answers of this content type."""
+
+    def alter(_: bytes, answer: bytes) -> bytes:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        if kind not in head:
+            return answer
+        return response(body.replace(b"</body>", b"<script src=//ads.invalid></script></body>"))
+
+    return alter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Court:
+    """The judges that serve while the block runs, and the bench that has asked them."""
+
+    bench: Bench
+    plain: tuple[int, ...]
+    secure: tuple[int, ...]
+
+    async def check(self, behaviour: Behaviour, *, full: bool = True, **more: object) -> Check:
+        """One check of a proxy that behaves so; `more` are the bench's fields."""
+        bench = replace(self.bench, **more)  # type: ignore[arg-type]
+        async with await serve(behaviour) as server:
+            return await pipeline.check(Proxy(Protocol.HTTP, "127.0.0.1", port(server)), bench, now=NOW, full=full)
+
+
+@asynccontextmanager
+async def court(
+    folder: Path, *, judges: int = 1, down: int = 0, rules: tuple[Rule, ...] = (), **settings: object
+) -> AsyncIterator[Court]:
+    """So many judges by http and https, and so many more that do not answer; short limits of time."""
+    certificates = certificates_in(folder / "ours")
+    async with AsyncExitStack() as stack:
+        ports = [
+            await stack.enter_async_context(serve_judge(Judge(key=KEY), port=0, context=certificates.server_context()))
+            for _ in range(judges)
+        ]
+        plain, secure = tuple(one for one, _ in ports), tuple(two for _, two in ports)
+        known = Settings(**{  # type: ignore[arg-type]
+            "judge_url": ",".join(f"http://127.0.0.1:{one}/" for one in (*plain, *[9] * down)),
+            "judge_https_url": ",".join(f"https://127.0.0.1:{one}/" for one in secure),
+            "judge_ca_file": str(certificates.ca_file), "allow_loopback": True,
+            "check_connect_seconds": 1.0, "check_stage_seconds": 1.0, "check_total_seconds": 4.0,
+        } | settings)  # fmt: skip
+        bench = await direct.introduced(direct.bench(known, KEY, rules))
+        assert bench is not None
+        yield Court(bench=bench, plain=plain, secure=secure)
+
+
+def certificates_in(folder: Path) -> Certificates:
+    """An authority of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return local_certificates(folder)
