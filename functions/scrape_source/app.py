@@ -47,7 +47,8 @@ def _attempt(this: Scraper, message: queues.ScrapeMessage, record: dict[str, Any
         run.counts["error"] = error.reason
         pause = error.retry_after_seconds or 0
         retrying = _again(record, error.reason, pause_seconds=pause, source_id=message.source_id)
-        this.failed(message.source_id, error, clock.now(), is_last=not retrying)
+        number = tasks.attempt(record)
+        this.failed(message.source_id, error, clock.now(), attempts=number, is_last=not retrying)
         return False
     return True
 

@@ -22,7 +22,8 @@ from proxypool.queues import ScrapeMessage, ValidateMessage, decode, encode
 from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape import NO_ROWS, Scraper
+from proxypool.sources.report import NO_ROWS
+from proxypool.sources.scrape import Scraper
 from proxypool.sources.table import SourceTable
 from proxypool.state import SETTINGS, State
 from proxypool.telemetry import log

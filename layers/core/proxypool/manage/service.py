@@ -16,7 +16,7 @@ from proxypool.proxies.record import ProxyRecord, due_shards
 from proxypool.proxies.score import score
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
-from proxypool.sources.api import changes_from_request, from_request, source_json
+from proxypool.sources.api import changes_from_request, from_request, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
@@ -107,6 +107,10 @@ class Manager:
         )
         return {"source_id": source_id, "queued": True}
 
+    def upload(self, source_id: str) -> dict[str, Any]:
+        """Where to PUT the source's list, which is scraped once it is asked for; raises NotFound or Invalid."""
+        return upload(self._source(source_id), self.settings)
+
     def list_proxies(self, query: Mapping[str, str]) -> dict[str, Any]:
         """A page of proxies that fit, and where the next begins (`after`, null at the end). One page looks at 1,000 rows at most."""
         wanted = read_fields(query, QUERY_FIELDS)
@@ -161,6 +165,15 @@ class Manager:
         """Retires a proxy for good; raises NotFound."""
         if not self.proxies.retire(proxy_id):
             raise NotFound
+
+    def restore_proxy(self, proxy_id: str) -> dict[str, Any]:
+        """Brings a removed proxy back, unchecked, and sends it to its check; raises NotFound where none is retired."""
+        record = self.proxies.restore(proxy_id, clock.now())
+        if record is None or record.next_check_at is None:
+            raise NotFound
+        message = queues.ValidateMessage(proxy_id=proxy_id, next_check_at=clock.epoch(record.next_check_at))
+        queues.send(self.settings.need("validate_queue_url"), [message], group=queues.RECHECK_GROUP)
+        return proxy_json(record)
 
     def operator_settings(self) -> dict[str, Any]:
         """What the operator set; null where the deployment's own value holds."""
