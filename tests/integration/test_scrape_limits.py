@@ -1,0 +1,307 @@
+"""Long lists, runs at once, bounds, and the health rule, on the emulated AWS."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from botocore.client import BaseClient
+from proxypool import aws, clock
+from proxypool.errors import SourceError
+from proxypool.proxies.proxy import Status
+from proxypool.proxies.record import due_shards
+from proxypool.queues import ScrapeMessage, ValidateMessage, decode
+from proxypool.sources.api import changes_from_request
+from proxypool.sources.health import Health
+from proxypool.sources.report import NO_ROWS
+
+from tests.support import servers
+from tests.support.scrape import ListServer, Pool, addresses, list_server
+
+
+@pytest.fixture
+def pool(aws_endpoint: str) -> Pool:
+    """A pool of its own."""
+    aws.client.cache_clear()
+    return Pool()
+
+
+@pytest.fixture
+def there() -> Iterator[ListServer]:
+    """A list behind a URL."""
+    with list_server() as server:
+        yield server
+
+
+def _due(pool: Pool) -> int:
+    return sum(pool.proxies.count_due(shard) for shard in due_shards(Status.UNCHECKED))
+
+
+def _validations(pool: Pool) -> list[str]:
+    return [decode(body, ValidateMessage).proxy_id for body in pool.bodies(pool.settings.validate_queue_url)]
+
+
+def test_a_list_with_more_new_proxies_than_one_message_may_store_goes_on(aws_endpoint: str) -> None:
+    """Input 23: nothing is dropped unsaid; the ETag stands only after the last part."""
+    aws.client.cache_clear()
+    pool = Pool(source_max_new=300)
+    pool.add(inline=addresses(1_300))
+
+    first = pool.scrape()
+    between = pool.source()
+    message = next(decode(b, ScrapeMessage) for b in pool.bodies(pool.settings.scrape_queue_url))
+    others = [pool.scraper.scrape(message, clock.now())]
+    others += [
+        pool.scraper.scrape(decode(body, ScrapeMessage), clock.now())
+        for body in pool.bodies(pool.settings.scrape_queue_url)
+    ]
+
+    assert [run.new for run in (first, *others)] == [500, 500, 300]
+    assert (between.body_hash, between.continues) == ("", f"{message.key}#500")
+    assert (len(_validations(pool)), _due(pool)) == (1_300, 1_300)
+    source = pool.source()
+    assert (source.new, source.valid, source.continues, source.successes) == (1_300, 1_300, "", 1)
+    assert source.body_hash
+
+
+def test_a_part_that_is_delivered_twice_or_was_overtaken_does_nothing(aws_endpoint: str) -> None:
+    """Inputs 23 and 71."""
+    aws.client.cache_clear()
+    pool = Pool(source_max_new=300)
+    pool.add(inline=addresses(1_100))
+    pool.scrape()
+    part = next(decode(body, ScrapeMessage) for body in pool.bodies(pool.settings.scrape_queue_url))
+
+    runs = [pool.scraper.scrape(part, clock.now()) for _ in range(2)]
+
+    assert [(run.new, run.skipped) for run in runs] == [(500, ""), (0, "superseded")]
+
+
+def test_two_scrapes_at_once_have_one_effect(pool: Pool) -> None:
+    """Input 71: one of two has the source to itself; each new proxy is sent to validation once."""
+    pool.add(inline=addresses(600))
+
+    with ThreadPoolExecutor(2) as both:
+        runs = list(both.map(lambda _: pool.scrape(), range(2)))
+
+    assert sorted(run.skipped for run in runs) in (["", "running"], ["", "not_modified"])
+    assert sum(run.new for run in runs) == 600
+    assert len(_validations(pool)) == 600
+
+
+def test_a_claim_ends_by_itself_and_a_part_that_met_one_comes_again(pool: Pool) -> None:
+    """I13: a crash leaves nothing taken for longer than the claim's time."""
+    pool.add(inline=addresses(3))
+    pool.sources.update("list", continues="bodies/x#1")
+    assert pool.sources.claim("list", clock.now(), seconds=90)
+
+    at_once = pool.scrape()
+    part = pool.scraper.scrape(ScrapeMessage(source_id="list", key="bodies/x", offset=1), clock.now())
+    later = pool.scrape(days=0.01)
+
+    assert (at_once.skipped, part.skipped, later.new) == ("running", "running", 3)
+    waiting = aws.client("sqs").get_queue_attributes(
+        QueueUrl=pool.settings.scrape_queue_url, AttributeNames=["ApproximateNumberOfMessagesDelayed"]
+    )
+    assert waiting["Attributes"]["ApproximateNumberOfMessagesDelayed"] == "1"
+
+
+def test_an_edit_during_a_run_is_not_overwritten_by_it(pool: Pool) -> None:
+    """The run's ETag belongs to the list that was."""
+    pool.add(inline=addresses(3))
+    claimed = pool.sources.claim("list", clock.now(), seconds=90)
+    assert claimed is not None
+
+    changes = changes_from_request({"inline": addresses(2)}, claimed, settings=pool.settings)
+    pool.sources.update("list", **changes)
+
+    assert pool.sources.finish(claimed, etag="old", rows=99) is False
+    assert (pool.source().etag, pool.source().rows) == ("", 0)
+    assert pool.scrape().new == 2
+
+
+def test_a_failed_run_leaves_the_source_free(pool: Pool, there: ListServer) -> None:
+    """Its retry must not find it taken."""
+    there.status = 503
+    pool.add(url=there.url)
+
+    with pytest.raises(SourceError, match="http_503"):
+        pool.scrape()
+
+    assert pool.source().claim == 0
+
+
+def test_what_a_day_may_bring_is_bounded_and_the_rest_is_counted_and_comes_tomorrow(aws_endpoint: str) -> None:
+    """Input 23: a bound per source and day counts and names what it holds back."""
+    aws.client.cache_clear()
+    pool = Pool(source_max_new_per_day=700)
+    pool.add(inline=addresses(1_000))
+
+    today, tomorrow = pool.scrape(), pool.scrape(days=1)
+
+    assert (today.new, today.held_back) == (700, {"per_day": 300})
+    assert (tomorrow.new, tomorrow.held_back) == (300, {})
+    assert _due(pool) == 1_000
+
+
+def test_a_strangers_list_of_one_hosts_ports_is_capped_and_an_own_list_is_not(pool: Pool, there: ListServer) -> None:
+    """Input 31: not for inline, file, S3 and gateway sources."""
+    ports = "".join(f"9.9.9.9:{port}\n" for port in range(1_000, 1_100))
+    there.body = ports.encode()
+    pool.add("stranger", url=there.url)
+    pool.add("provider", url=there.url, expect_one_network=True)
+    pool.add("own", inline=ports)
+
+    stranger = pool.scrape("stranger")
+    provider, own = pool.scrape("provider"), pool.scrape("own")
+
+    assert (stranger.new, dict(stranger.held_back)) == (50, {"per_host": 50})
+    assert (provider.new, provider.updated, own.updated) == (50, 50, 100)
+    assert pool.source("stranger").held_back == {"per_host": 50}
+
+
+def test_a_list_of_a_gigabyte_stores_nothing(pool: Pool, there: ListServer) -> None:
+    """Input 19: read to 5 MB, too large; what was there stays."""
+    there.body = addresses(10).encode()
+    pool.add(url=there.url)
+    pool.scrape()
+    there.body = b"8.8.8.8:80\n" * 500_000
+
+    with pytest.raises(SourceError, match="too_large"):
+        pool.scrape()
+
+    assert len(list(pool.proxies.scan())) == 10
+
+
+def _good_lists(pool: Pool, there: ListServer, rows: int = 500) -> None:
+    """Three scrapes of a list that hardly changes."""
+    for extra in range(3):
+        there.body = addresses(rows + extra).encode()
+        assert pool.scrape().valid == rows + extra
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html><body>Are you human?</body></html>", "far_fewer_rows"),
+        (addresses(500, start=100_000).encode(), "mostly_new"),
+        ("".join(f"8.0.0.{n}:{p}\n" for n in range(1, 201) for p in (8080, 3128, 80)).encode(), "one_network"),
+    ],
+    ids=["a challenge page", "other proxies", "one /24"],
+)
+def test_a_list_that_turns_to_garbage_is_suspect_and_not_taken(
+    pool: Pool, there: ListServer, body: bytes, reason: str
+) -> None:
+    """Inputs 24 and 25, case 31: suspect, told once, the last good kept; quarantined after three; well again by itself."""
+    pool.add(url=there.url)
+    _good_lists(pool, there)
+    before = {record.id: record.version for record in pool.proxies.scan()}
+    pool.events()
+    there.body = body + addresses(130, start=0).encode() * (reason == "one_network")
+
+    states = [(pool.scrape().skipped, pool.source().health) for _ in range(4)]
+
+    assert states == [
+        (f"suspect: {reason}", Health.SUSPECT),
+        (f"suspect: {reason}", Health.SUSPECT),
+        (f"suspect: {reason}", Health.QUARANTINED),
+        (f"suspect: {reason}", Health.QUARANTINED),
+    ]
+    assert {record.id: record.version for record in pool.proxies.scan()} == before
+    told = pool.events()
+    assert [(kind, detail["health"]) for kind, detail in told] == [
+        ("source.suspect", "suspect"), ("source.suspect", "quarantined"),
+    ]  # fmt: skip
+    schema = json.loads((servers.ROOT / "events/bus/source.suspect.schema.json").read_text())
+    jsonschema.validate(told[0][1], schema)
+    assert (pool.source().enabled, pool.source().barren) == (True, 4)
+
+    there.body = addresses(503).encode()
+
+    assert pool.scrape().new == 1
+    assert (pool.source().health, pool.source().barren) == (Health.HEALTHY, 0)
+
+
+def test_a_person_may_accept_a_list_that_changed_for_good(pool: Pool, there: ListServer) -> None:
+    """Input 25: PATCH accept."""
+    pool.add(url=there.url)
+    _good_lists(pool, there)
+    there.body = addresses(500, start=100_000).encode()
+    assert pool.scrape().skipped
+
+    pool.sources.update("list", **changes_from_request({"accept": True}, pool.source(), settings=pool.settings))
+
+    assert pool.scrape().new == 500
+    assert pool.source().health is Health.HEALTHY
+
+
+def test_a_source_without_yield_slows_itself_down(pool: Pool) -> None:
+    """An empty list is asked for after an hour, then two, …; its schedule is every 30 minutes."""
+    pool.add(inline="# nothing\n")
+    pool.scrape()
+    now = clock.now()
+
+    due = [pool.scheduler.scrape_all(now.replace(microsecond=0) + step)["count_enqueued"] for step in _hours(0.5, 1)]
+
+    assert due == [0, 1]
+    assert (pool.source().barren, pool.source().last_error) == (1, NO_ROWS)
+
+
+def _hours(*hours: float) -> list[Any]:
+    from datetime import timedelta
+
+    return [timedelta(hours=hour) for hour in hours]
+
+
+class Killed(BaseException):
+    """The environment is gone."""
+
+
+def test_a_run_that_is_killed_at_any_call_loses_nothing(aws_endpoint: str) -> None:
+    """I8, I13, input 83: killed before or after each call of AWS, delivered again: each proxy is there, due and sent or swept."""
+    aws.client.cache_clear()
+    make = BaseClient._make_api_call
+    lines = addresses(30)
+    for kill_after in (False, True):
+        for number in count():
+            pool, calls = Pool(), count()
+            pool.add(inline=lines)
+
+            def killing(
+                client: Any, operation: str, request: dict[str, Any],
+                calls: Any = calls, number: int = number, after: bool = kill_after,
+            ) -> Any:  # fmt: skip
+                is_last = next(calls) == number
+                if is_last and not after:
+                    raise Killed
+                answer = make(client, operation, request)
+                if is_last:
+                    raise Killed
+                return answer
+
+            with patch.object(BaseClient, "_make_api_call", killing):
+                try:
+                    pool.scrape()
+                except Killed:
+                    again = replace(pool.scraper, settings=replace(pool.settings))
+                else:
+                    break
+            again.scrape(ScrapeMessage(source_id="list"), clock.now() + _hours(0.1)[0])
+
+            assert _due(pool) == 30
+            sent = _validations(pool)
+            assert len(sent) == len(set(sent))
+            overdue = sum(
+                len(pool.proxies.due(shard, before=clock.now() + _hours(2)[0], limit=100))
+                for shard in due_shards(Status.UNCHECKED)
+            )
+            assert overdue == 30
+            assert pool.source().valid == 30
+        assert next(calls) == number
