@@ -109,9 +109,9 @@ def _tap(prefix: str) -> str:
 
 
 def addresses(count: int, *, start: int = 0) -> str:
-    """Lines of public addresses, each another; 200 of a /24, from the one numbered `start` on."""
+    """Lines of public addresses, each another, 20 of a /24, from the one numbered `start` on."""
     numbers = range(start, start + count)
-    return "".join(f"{8 + n // 5_120_000}.{n // 20_000 % 256}.{n // 200 % 100}.{n % 200 + 1}:8080\n" for n in numbers)
+    return "".join(f"20.{n // 5_120 % 256}.{n // 20 % 256}.{n % 20 + 1}:8080\n" for n in numbers)
 
 
 @dataclass(slots=True)

@@ -112,11 +112,11 @@ def stored(
             "last_modified": body.last_modified if whole else "",
             "body_hash": body.hash if whole else "",
         }
-    sources.finish(source, **changes)
     _count_stored(scraped, is_first)
-    if scraped.new:
+    if scraped.new:  # before the run counts as done: once it does, nobody would tell any more
         detail = {"source_id": source.source_id, "count_new": scraped.new, "at": clock.iso(now)}
         publish(settings.need("event_bus"), Event.NEW_BATCH, detail)
+    sources.finish(source, **changes)
 
 
 def failed(

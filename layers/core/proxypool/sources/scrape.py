@@ -152,9 +152,9 @@ class Scraper:
         out = _Stored(held_back=held_back if not offset else Counter())
         passing = {proxy.id for proxy in allowed} if held_back else None
         room = known.source_max_new_per_day - report.new_today(source, now)
-        position, looks = offset, 0
+        position, looks, step = offset, 0, min(SLICE, known.source_max_new)
         while position < len(proxies) and out.new < known.source_max_new and looks < MAX_LOOKS_PER_RUN:
-            part = proxies[position : position + SLICE]
+            part = proxies[position : position + step]
             position += len(part)
             part = [p for p in part if (passing is None or p.id in passing) and not seen.is_fresh(p, now)]
             looks += len(part)
