@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import checks, startup
+from tests.bench import checks, scrape, startup
 from tests.bench.row import Row, table
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "lease_import": startup.lease_import,
     "checks": checks.measure,
+    "scrape": scrape.measure,
     "up": startup.up,
     "suite": startup.suite,
 }

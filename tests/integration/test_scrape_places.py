@@ -12,8 +12,7 @@ import pytest
 from proxypool import aws, clock
 from proxypool.errors import Invalid, SourceError
 from proxypool.manage.service import Manager
-from proxypool.proxies.proxy import Status
-from proxypool.queues import ScrapeMessage, ValidateMessage, decode
+from proxypool.queues import ScrapeMessage
 from proxypool.sources import places
 from proxypool.sources.places import Places
 from proxypool.telemetry import log
@@ -182,21 +181,6 @@ def test_a_url_in_a_private_network_is_for_sources_that_say_so(pool: Pool, there
 
     assert not [network for network, _ in networks if network in ("10.0.0.0/8", "192.168.0.0/16")]
     assert [network for network, _ in networks if network == "169.254.0.0/16"]
-
-
-def test_a_removed_proxy_is_restored_through_the_api_and_checked_at_once(pool: Pool, manager: Manager) -> None:
-    """POST /proxies/{id}/restore."""
-    pool.add(inline="8.8.8.8:80")
-    pool.scrape()
-    proxy_id = next(pool.proxies.scan()).id
-    pool.bodies(pool.settings.validate_queue_url)
-    manager.remove_proxy(proxy_id)
-
-    answer = manager.restore_proxy(proxy_id)
-
-    assert (answer["id"], answer["status"]) == (proxy_id, Status.UNCHECKED)
-    [message] = [decode(body, ValidateMessage) for body in pool.bodies(pool.settings.validate_queue_url)]
-    assert pool.proxies.claim_many({proxy_id: message.next_check_at}, now=clock.now(), claim_seconds=60)
 
 
 def test_a_part_whose_copy_is_gone_fails_and_is_tried_again(pool: Pool) -> None:

@@ -86,9 +86,11 @@ class Pool:
 
     def bodies(self, url: str) -> list[str]:
         """All messages of a queue, taken out."""
-        found: list[str] = []
-        while messages := aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        sqs, found = aws.client("sqs"), list[str]()
+        while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
             found += [message["Body"] for message in messages]
+            entries = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(messages)]
+            sqs.delete_message_batch(QueueUrl=url, Entries=entries)
         return found
 
     def events(self) -> list[tuple[str, dict[str, Any]]]:

@@ -89,7 +89,6 @@ _route("GET", "/proxies")(lambda: manager().list_proxies(web.query(resolver.curr
 _route("POST", "/proxies", 202)(lambda: manager().add_proxies(_body()))
 _route("GET", "/proxies/<proxy_id>")(lambda proxy_id: manager().proxy(proxy_id))
 _route("PATCH", "/proxies/<proxy_id>")(lambda proxy_id: manager().change_proxy(proxy_id, _body()))
-_route("POST", "/proxies/<proxy_id>/restore")(lambda proxy_id: manager().restore_proxy(proxy_id))
 _route("DELETE", "/proxies/<proxy_id>", 204)(lambda proxy_id: manager().remove_proxy(proxy_id))
 _route("GET", "/settings")(lambda: manager().operator_settings())
 _route("PATCH", "/settings")(lambda: manager().change_settings(_body()))

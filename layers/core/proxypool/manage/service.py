@@ -166,15 +166,6 @@ class Manager:
         if not self.proxies.retire(proxy_id):
             raise NotFound
 
-    def restore_proxy(self, proxy_id: str) -> dict[str, Any]:
-        """Brings a removed proxy back, unchecked, and sends it to its check; raises NotFound where none is retired."""
-        record = self.proxies.restore(proxy_id, clock.now())
-        if record is None or record.next_check_at is None:
-            raise NotFound
-        message = queues.ValidateMessage(proxy_id=proxy_id, next_check_at=clock.epoch(record.next_check_at))
-        queues.send(self.settings.need("validate_queue_url"), [message], group=queues.RECHECK_GROUP)
-        return proxy_json(record)
-
     def operator_settings(self) -> dict[str, Any]:
         """What the operator set; null where the deployment's own value holds."""
         stored = self.state.get(SETTINGS) or {}

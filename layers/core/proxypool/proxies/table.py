@@ -245,15 +245,14 @@ class ProxyTable:
         item = self._model(proxy_id)
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
-    def restore(self, proxy_id: str, now: datetime) -> ProxyRecord | None:
-        """Brings a retired proxy back, unchecked and due now; None where there is none that is retired."""
+    def restore(self, proxy_id: str, *, now: datetime) -> bool:
+        """Takes a removal back: the proxy is unchecked and due now. False where it is not retired, or not there."""
         actions: list[Any] = [
-            ProxyItem.status.set(Status.UNCHECKED.value), ProxyItem.due_shard.set(due_shard(Status.UNCHECKED, proxy_id) or ""),
-            ProxyItem.next_check_at.set(clock.epoch(now)), ProxyItem.claim.set(0), ProxyItem.version.add(1),
+            ProxyItem.status.set(Status.UNCHECKED.value), ProxyItem.next_check_at.set(clock.epoch(now)),
+            ProxyItem.due_shard.set(str(due_shard(Status.UNCHECKED, proxy_id))), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        took = _took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
-        return from_item(item) if took else None
+        return _took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
 
     def delete_dead(self, record: ProxyRecord) -> bool:
         """Deletes the row if it is still as read: dead and unclaimed; False where it changed."""

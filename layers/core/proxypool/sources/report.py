@@ -88,9 +88,14 @@ def stored(
     marks: Mapping[Mark, int],
     following: str,
     now: datetime,
+    *,
+    is_first: bool,
 ) -> None:
-    """A list, or a part of one, that was stored. What an edit overtook meanwhile is not written into the row."""
-    is_first, is_last = not source.continues, not following
+    """A list, or a part of one, that was stored; `following` names the next part, "" after the last.
+
+    What an edit overtook meanwhile is not written into the row.
+    """
+    is_last = not following
     held_back = Counter(scraped.held_back) + Counter({} if is_first else source.held_back)
     changes: dict[str, Any] = {"last_scraped_at": now, "read_at": now, "continues": following, **_READ}
     changes |= {"new": scraped.new + (0 if is_first else source.new), "held_back": dict(held_back)}

@@ -14,19 +14,20 @@ from typing import Final
 
 from proxypool import clock, queues
 from proxypool.errors import SourceError
-from proxypool.network.address import FORBIDDEN, Networks, is_address, refusal
+from proxypool.network.address import FORBIDDEN, Networks
 from proxypool.proxies.proxy import Proxy
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
 from proxypool.sources import caps, health, report
-from proxypool.sources.formats import Parsed, parse
+from proxypool.sources.formats import parse
 from proxypool.sources.places import Body, Places
 from proxypool.sources.record import Source
 from proxypool.sources.report import Scraped
 from proxypool.sources.seen import Seen, SeenStore
 from proxypool.sources.table import SourceTable
+from proxypool.sources.vetting import vetted
 from proxypool.state import State, is_paused
 
 SLICE: Final = 500  # proxies between two looks at how many were new
@@ -98,8 +99,10 @@ class Scraper:
         body = places.kept(message.key) if message.key else places.load(source, now)
         if body.raw is None:
             return report.unchanged(self.sources, source, now)
-        parsed = self._vetted(
-            parse(source.parser, body.raw, default_protocol=source.protocol), places.networks_of(source)
+        parsed = vetted(
+            parse(source.parser, body.raw, default_protocol=source.protocol),
+            allow_loopback=self.settings.allow_loopback,
+            networks=places.networks_of(source),
         )
         store = SeenStore(self.settings.need("bodies_bucket"))
         seen = store.load(source.source_id, source.fingerprint)
@@ -112,11 +115,13 @@ class Scraper:
         following = self._continue(places, source, body, message, stored.next_offset)
         scraped = Scraped(
             new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
-            valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(stored.held_back),
+            valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),
             next_offset=stored.next_offset,
         )  # fmt: skip
         marks = seen.marked(parsed.proxies)
-        report.stored(self.sources, self.settings, source, body, scraped, marks, following, now)
+        report.stored(
+            self.sources, self.settings, source, body, scraped, marks, following, now, is_first=not message.key
+        )
         return scraped
 
     def _judge(self, source: Source, proxies: Sequence[Proxy], seen: Seen) -> health.Suspicion | None:
@@ -126,23 +131,6 @@ class Scraper:
         new = None if seen.is_empty else sum(not seen.holds(proxy) for proxy in proxies)
         sample = health.Sample(valid=len(proxies), new=new, largest_network=caps.largest_network(proxies))
         return health.suspicion(sample, usual=source.usual, successes=source.successes)
-
-    def _vetted(self, parsed: Parsed, networks: Networks) -> Parsed:
-        """The list without rows whose address is not public. A name's addresses are vetted at each connection."""
-        rejected = Counter(parsed.rejected)
-        good: list[Proxy] = []
-        for proxy in parsed.proxies:
-            reason = self._refusal(proxy, networks)
-            if reason:
-                rejected[reason] += 1
-            else:
-                good.append(proxy)
-        return Parsed(proxies=tuple(good), rejected=rejected)
-
-    def _refusal(self, proxy: Proxy, networks: Networks) -> str:
-        if not is_address(proxy.host):
-            return ""
-        return refusal(proxy.host, networks=networks, allow_loopback=self.settings.allow_loopback)
 
     def _store(self, source: Source, proxies: Sequence[Proxy], seen: Seen, offset: int, now: datetime) -> _Stored:
         """Upserts from `offset` on, slice by slice, until enough are new; sends each slice's new ones at once."""
@@ -157,6 +145,9 @@ class Scraper:
             part = proxies[position : position + step]
             position += len(part)
             part = [p for p in part if (passing is None or p.id in passing) and not seen.is_fresh(p, now)]
+            if out.new >= room:  # what is not known is not even looked up
+                out.held_back[caps.Held.PER_DAY] += sum(not seen.holds(p) for p in part)
+                part = [p for p in part if seen.holds(p)]
             looks += len(part)
             self._write(source, part, seen, out, max_new=max(0, room - out.new), now=now)
         out.next_offset = position if position < len(proxies) else 0
