@@ -134,7 +134,7 @@ def _failed(answer: dict[str, Any]) -> list[str]:
     return [item["itemIdentifier"] for item in answer["batchItemFailures"]]
 
 
-CONTEXT = SimpleNamespace(aws_request_id="run-1")
+CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
 
 
 def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: ModuleType) -> None:

@@ -72,6 +72,36 @@ def test_a_list_with_more_new_proxies_than_one_message_may_store_goes_on(aws_end
     assert source.body_hash
 
 
+def test_a_run_that_has_no_time_left_leaves_the_rest_to_the_next(aws_endpoint: str) -> None:
+    """Input 23: one slice at least, so that a list always comes to its end."""
+    aws.client.cache_clear()
+    pool = Pool(source_max_new=100)
+    pool.add(inline=addresses(130))
+    pool.scrape()
+    pool.bodies(pool.settings.scrape_queue_url)
+    pool.proxies._model(next(pool.proxies.scan()).id).delete()
+
+    late = pool.scraper.scrape(ScrapeMessage(source_id="list"), clock.now() + timedelta(days=2), seconds_left=lambda: 0)
+
+    assert (late.updated, late.new, late.next_offset) == (99, 1, 100)
+
+
+def test_a_new_run_overtakes_the_parts_of_the_one_before(aws_endpoint: str) -> None:
+    """Input 23: what the row counts is the new list's."""
+    aws.client.cache_clear()
+    pool = Pool(source_max_new=100)
+    pool.add(inline=addresses(250))
+    pool.scrape()
+
+    again = pool.scrape()
+
+    assert (again.new, again.next_offset) == (100, 200)
+    assert pool.source().new == 100
+    parts = [decode(body, ScrapeMessage) for body in pool.bodies(pool.settings.scrape_queue_url)]
+    runs = [pool.scraper.scrape(part, clock.now()) for part in sorted(parts, key=lambda part: part.offset)]
+    assert [(run.new, run.skipped) for run in runs] == [(0, "superseded"), (50, "")]
+
+
 def test_a_part_that_is_delivered_twice_or_was_overtaken_does_nothing(aws_endpoint: str) -> None:
     """Inputs 23 and 71."""
     aws.client.cache_clear()

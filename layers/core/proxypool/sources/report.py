@@ -79,48 +79,37 @@ def refused(
     return scraped
 
 
-def stored(
-    sources: SourceTable,
-    settings: Settings,
-    source: Source,
-    body: Body,
-    scraped: Scraped,
-    marks: Mapping[Mark, int],
-    following: str,
-    now: datetime,
-    *,
-    is_first: bool,
-) -> None:
-    """A list, or a part of one, that was stored; `following` names the next part, "" after the last.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A list, or a part of one, that was stored; `following` names the next part, "" after the last."""
 
-    What an edit overtook meanwhile is not written into the row.
-    """
-    is_last = not following
-    held_back = Counter(scraped.held_back) + Counter({} if is_first else source.held_back)
-    changes: dict[str, Any] = {"last_scraped_at": now, "read_at": now, "continues": following, **_READ}
-    changes |= {"new": scraped.new + (0 if is_first else source.new), "held_back": dict(held_back)}
+    source: Source
+    body: Body
+    scraped: Scraped
+    marks: Mapping[Mark, int]
+    is_first: bool
+    following: str
+
+
+def stored(sources: SourceTable, settings: Settings, outcome: Outcome, now: datetime) -> None:
+    """The row, the metrics and the event of such a list. What an edit overtook meanwhile is not written into the row."""
+    source, scraped = outcome.source, outcome.scraped
+    _count_stored(scraped, outcome.is_first)
+    if scraped.new:  # before the run counts as done: once it does, nobody would tell any more
+        detail = {"source_id": source.source_id, "count_new": scraped.new, "at": clock.iso(now)}
+        publish(settings.need("event_bus"), Event.NEW_BATCH, detail)
+    held_back = Counter(scraped.held_back) + Counter({} if outcome.is_first else source.held_back)
+    changes: dict[str, Any] = {"last_scraped_at": now, "read_at": now, "continues": outcome.following, **_READ}
+    changes |= {"new": scraped.new + (0 if outcome.is_first else source.new), "held_back": dict(held_back)}
     changes |= {"new_on": _day(now), "new_today": new_today(source, now) + scraped.new}
-    if is_first:
+    if outcome.is_first:
         changes |= _list_facts(source, scraped) | _good_list(source, scraped)
     if scraped.valid:
         changes["last_success_at"] = now
     else:
         changes |= {"last_error": NO_ROWS, "consecutive_failures": source.consecutive_failures + 1}
-    if is_last:
-        aged, alive = marks.get(Mark.AGED, 0), marks.get(Mark.ALIVE, 0)
-        changes |= {"exclusive": marks.get(Mark.EXCLUSIVE, 0), "aged": aged, "alive": alive}
-        changes["barren"] = source.barren + 1 if not scraped.valid or (aged and not alive) else 0
-        # A list with rows held back over the day's bound must not count as stored: tomorrow it has more to give.
-        whole = scraped.valid and not held_back[Held.PER_DAY]
-        changes |= {
-            "etag": body.etag if whole else "",
-            "last_modified": body.last_modified if whole else "",
-            "body_hash": body.hash if whole else "",
-        }
-    _count_stored(scraped, is_first)
-    if scraped.new:  # before the run counts as done: once it does, nobody would tell any more
-        detail = {"source_id": source.source_id, "count_new": scraped.new, "at": clock.iso(now)}
-        publish(settings.need("event_bus"), Event.NEW_BATCH, detail)
+    if not outcome.following:
+        changes |= _end_of_list(outcome, is_whole=bool(scraped.valid) and not held_back[Held.PER_DAY])
     sources.finish(source, **changes)
 
 
@@ -164,6 +153,22 @@ def _good_list(source: Source, scraped: Scraped) -> dict[str, Any]:
         return {}
     usual = usual_rows(source.usual, source.successes, scraped.valid)
     return {"usual": usual, "successes": source.successes + 1, "suspicions": 0, "suspicion": ""}
+
+
+def _end_of_list(outcome: Outcome, *, is_whole: bool) -> dict[str, Any]:
+    """What the row says once a list was stored to its end: its yield, and its validators if nothing waits for tomorrow."""
+    marks, body, source = outcome.marks, outcome.body, outcome.source
+    aged, alive = marks.get(Mark.AGED, 0), marks.get(Mark.ALIVE, 0)
+    is_barren = not outcome.scraped.valid or (aged and not alive)
+    return {
+        "exclusive": marks.get(Mark.EXCLUSIVE, 0),
+        "aged": aged,
+        "alive": alive,
+        "barren": source.barren + 1 if is_barren else 0,
+        "etag": body.etag if is_whole else "",
+        "last_modified": body.last_modified if is_whole else "",
+        "body_hash": body.hash if is_whole else "",
+    }
 
 
 def _count_stored(scraped: Scraped, is_first: bool) -> None:

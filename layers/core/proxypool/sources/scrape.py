@@ -7,9 +7,10 @@ repeated or overtaken changes nothing that another run would not change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import inf
 from typing import Final
 
 from proxypool import clock, queues
@@ -21,7 +22,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
 from proxypool.sources import caps, health, report
-from proxypool.sources.formats import parse
+from proxypool.sources.formats import Parsed, parse
 from proxypool.sources.places import Body, Places
 from proxypool.sources.record import Source
 from proxypool.sources.report import Scraped
@@ -31,7 +32,8 @@ from proxypool.sources.vetting import vetted
 from proxypool.state import State, is_paused
 
 SLICE: Final = 500  # proxies between two looks at how many were new
-MAX_LOOKS_PER_RUN: Final = 20_000  # rows that are looked up, known or new, within the function's 60 s
+MAX_LOOKS_PER_RUN: Final = 10_000  # rows that are looked up, known or new
+RESERVE_SECONDS: Final = 15.0  # of the function's time: then the rest is left to the next message
 BUSY_SECONDS: Final = 30  # when a part comes again that found its source taken
 GRACE_SECONDS: Final = 5  # a retry that was put off to this very instant may be a little early
 
@@ -56,16 +58,18 @@ class Scraper:
     settings: Settings
     networks: Networks = FORBIDDEN
 
-    def scrape(self, message: ScrapeMessage, now: datetime) -> Scraped:
+    def scrape(
+        self, message: ScrapeMessage, now: datetime, *, seconds_left: Callable[[], float] = lambda: inf
+    ) -> Scraped:
         """Reads the source's list, or the rest of a stored one; raises SourceError where it cannot be had.
 
-        A list without a single good row, or one that looks wrong, removes nothing and changes no proxy.
+        Where `seconds_left` runs out, a message goes on. A list without a single good row, or one that looks wrong, removes nothing and changes no proxy.
         """
         source, reason = self._take(message, now)
         if source is None:
             return Scraped(skipped=reason)
         try:
-            return self._scrape(source, message, now)
+            return self._scrape(source, message, now, seconds_left)
         except BaseException:
             self.sources.release(source.source_id, source.claim)
             raise
@@ -94,7 +98,9 @@ class Scraper:
             return None, "superseded"
         return claimed, ""
 
-    def _scrape(self, source: Source, message: ScrapeMessage, now: datetime) -> Scraped:
+    def _scrape(
+        self, source: Source, message: ScrapeMessage, now: datetime, seconds_left: Callable[[], float]
+    ) -> Scraped:
         places = Places(settings=self.settings, networks=self.networks)
         body = places.kept(message.key) if message.key else places.load(source, now)
         if body.raw is None:
@@ -109,20 +115,16 @@ class Scraper:
         looks_wrong = None if message.key else self._judge(source, parsed.proxies, seen)
         if looks_wrong:
             return report.refused(self.sources, self.settings, source, parsed, looks_wrong, now)
-        stored = self._store(source, parsed.proxies, seen, message.offset, now)
+        stored = self._store(source, parsed.proxies, seen, message.offset, now, seconds_left)
         seen.keep(parsed.proxies, now)
         store.save(source.source_id, seen, source.fingerprint)
         following = self._continue(places, source, body, message, stored.next_offset)
-        scraped = Scraped(
-            new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
-            valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),
-            next_offset=stored.next_offset,
+        outcome = report.Outcome(
+            source=source, body=body, scraped=_scraped(parsed, stored), marks=seen.marked(parsed.proxies),
+            is_first=not message.key, following=following,
         )  # fmt: skip
-        marks = seen.marked(parsed.proxies)
-        report.stored(
-            self.sources, self.settings, source, body, scraped, marks, following, now, is_first=not message.key
-        )
-        return scraped
+        report.stored(self.sources, self.settings, outcome, now)
+        return outcome.scraped
 
     def _judge(self, source: Source, proxies: Sequence[Proxy], seen: Seen) -> health.Suspicion | None:
         """What looks wrong about the list, by the health rule."""
@@ -132,7 +134,15 @@ class Scraper:
         sample = health.Sample(valid=len(proxies), new=new, largest_network=caps.largest_network(proxies))
         return health.suspicion(sample, usual=source.usual, successes=source.successes)
 
-    def _store(self, source: Source, proxies: Sequence[Proxy], seen: Seen, offset: int, now: datetime) -> _Stored:
+    def _store(
+        self,
+        source: Source,
+        proxies: Sequence[Proxy],
+        seen: Seen,
+        offset: int,
+        now: datetime,
+        seconds_left: Callable[[], float],
+    ) -> _Stored:
         """Upserts from `offset` on, slice by slice, until enough are new; sends each slice's new ones at once."""
         known = self.settings
         bounds = caps.Caps(known.source_max_per_host, known.source_max_per_network) if source.is_judged else None
@@ -142,6 +152,8 @@ class Scraper:
         room = known.source_max_new_per_day - report.new_today(source, now)
         position, looks, step = offset, 0, min(SLICE, known.source_max_new)
         while position < len(proxies) and out.new < known.source_max_new and looks < MAX_LOOKS_PER_RUN:
+            if position > offset and seconds_left() < RESERVE_SECONDS:
+                break
             part = proxies[position : position + step]
             position += len(part)
             part = [p for p in part if (passing is None or p.id in passing) and not seen.is_fresh(p, now)]
@@ -189,6 +201,14 @@ class Scraper:
     def _send(self, message: ScrapeMessage, delay_seconds: int = 0) -> None:
         url = self.settings.need("scrape_queue_url")
         queues.send(url, [message], group=message.source_id, delay_seconds=delay_seconds)
+
+
+def _scraped(parsed: Parsed, stored: _Stored) -> Scraped:
+    return Scraped(
+        new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
+        valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),
+        next_offset=stored.next_offset,
+    )  # fmt: skip
 
 
 def part_name(message: ScrapeMessage) -> str:
