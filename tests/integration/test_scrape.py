@@ -54,7 +54,7 @@ def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(p
     assert {record.id: record.version for record in records} == versions
     assert pool.bodies(pool.settings.validate_queue_url) == []
     [(kind, told)] = pool.events()
-    assert (kind, told["source_id"], told["count_new"]) == ("proxy.new_batch", source_id, 1000)
+    assert (kind, told["source_id"], told["count"]) == ("proxy.new_batch", source_id, 1000)
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.rows, source.valid, source.health) == (1002, 1000, "healthy")

@@ -96,7 +96,7 @@ def stored(sources: SourceTable, settings: Settings, outcome: Outcome, now: date
     source, scraped = outcome.source, outcome.scraped
     _count_stored(scraped, outcome.is_first)
     if scraped.new:  # before the run counts as done: once it does, nobody would tell any more
-        detail = {"source_id": source.source_id, "count_new": scraped.new, "at": clock.iso(now)}
+        detail = {"source_id": source.source_id, "count": scraped.new, "at": clock.iso(now)}
         publish(settings.need("event_bus"), Event.NEW_BATCH, detail)
     held_back = Counter(scraped.held_back) + Counter({} if outcome.is_first else source.held_back)
     changes: dict[str, Any] = {"last_scraped_at": now, "read_at": now, "continues": outcome.following, **_READ}
