@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,11 +19,11 @@ TASK = "scrape_source"
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The messages that failed, each with its retry arranged; raises KeyError where the event is no batch."""
-    failed = [record["messageId"] for record in event["Records"] if not _scrape(record, context.aws_request_id)]
+    failed = [record["messageId"] for record in event["Records"] if not _scrape(record, context)]
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
 
 
-def _scrape(record: dict[str, Any], run_id: str) -> bool:
+def _scrape(record: dict[str, Any], context: Any) -> bool:
     """Whether the message is done."""
     this = scraper()
     try:
@@ -31,23 +32,31 @@ def _scrape(record: dict[str, Any], run_id: str) -> bool:
         _again(record, error.reason, retries=0)
         return False
     source_id, ttl = message.source_id, this.settings.result_ttl_seconds
+    run_id = context.aws_request_id
     try:
         with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, source_id=source_id) as run:
-            return _attempt(this, message, record, run)
+            return _attempt(this, message, record, run, lambda: context.get_remaining_time_in_millis() / 1000)
     except Exception as unexpected:
         _again(record, type(unexpected).__name__, source_id=source_id)
         return False
 
 
-def _attempt(this: Scraper, message: queues.ScrapeMessage, record: dict[str, Any], run: tasks.Run) -> bool:
+def _attempt(
+    this: Scraper,
+    message: queues.ScrapeMessage,
+    record: dict[str, Any],
+    run: tasks.Run,
+    seconds_left: Callable[[], float],
+) -> bool:
     """Scrapes; False where the source could not be read, which is expected of sources and told with its retry."""
     try:
-        run.counts.update(this.scrape(message, clock.now()).counts())
+        run.counts.update(this.scrape(message, clock.now(), seconds_left=seconds_left).counts())
     except SourceError as error:
         run.counts["error"] = error.reason
         pause = error.retry_after_seconds or 0
         retrying = _again(record, error.reason, pause_seconds=pause, source_id=message.source_id)
-        this.failed(message.source_id, error, clock.now(), is_last=not retrying)
+        number = tasks.attempt(record)
+        this.failed(message.source_id, error, clock.now(), attempts=number, is_last=not retrying)
         return False
     return True
 

@@ -16,6 +16,7 @@ BENCHES = (
     "up",
     "leases",
     "checks",
+    "scrape",
     "suite",
 )
 """In the order in which they run. Each is a module of this folder with `measure() -> list[Row]`: to add one, a file and a line."""

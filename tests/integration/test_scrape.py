@@ -6,87 +6,24 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from proxypool import aws, clock, settings, tasks
 from proxypool.errors import SourceError
 from proxypool.proxies.proxy import Status
-from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage, decode, encode
-from proxypool.settings import Settings
-from proxypool.sources.api import from_request
-from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape import NO_ROWS, Scraper
-from proxypool.sources.table import SourceTable
-from proxypool.state import SETTINGS, State
+from proxypool.sources.report import NO_ROWS
+from proxypool.state import SETTINGS
 from proxypool.telemetry import log
 
 from tests.support import servers
+from tests.support.scrape import Pool, addresses
 
-PUBLIC = "\n".join(f"8.8.{number // 200}.{number % 200 + 1}:8080" for number in range(1000))
-
-
-class Pool:
-    """The parts that a scrape touches, and what came out of it."""
-
-    def __init__(self, **overrides: Any) -> None:
-        prefix = f"sc{uuid4().hex[:8]}-"
-        tables = servers.create_tables(prefix)
-        sqs = aws.client("sqs")
-        aws.client("s3").create_bucket(Bucket=prefix + "bodies")
-        aws.client("events").create_event_bus(Name=prefix + "bus")
-        self.settings = Settings(
-            sources_table=tables["SourcesTable"],
-            proxies_table=tables["ProxiesTable"],
-            state_table=tables["StateTable"],
-            scrape_queue_url=sqs.create_queue(QueueName=prefix + "scrape")["QueueUrl"],
-            validate_queue_url=sqs.create_queue(QueueName=prefix + "validate")["QueueUrl"],
-            event_bus=prefix + "bus",
-            bodies_bucket=prefix + "bodies",
-            allow_loopback=True,
-            **overrides,
-        )
-        self.events_url = _tap(prefix)
-        self.sources = SourceTable(self.settings.sources_table)
-        self.proxies = ProxyTable(self.settings.proxies_table)
-        self.state = State(self.settings.state_table)
-        self.scraper = Scraper(sources=self.sources, proxies=self.proxies, state=self.state, settings=self.settings)
-        self.scheduler = Scheduler(self.sources, self.state, self.settings)
-
-    def add(self, source_id: str = "list", **body: Any) -> str:
-        """Registers a source."""
-        known = replace(self.settings, allow_files=True)
-        assert self.sources.put_new(from_request({"id": source_id, **body}, settings=known, now=clock.now()))
-        return source_id
-
-    def bodies(self, url: str) -> list[str]:
-        """All messages of a queue, taken out."""
-        found: list[str] = []
-        while messages := aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
-            found += [message["Body"] for message in messages]
-        return found
-
-    def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """What the bus carried since the last look."""
-        found = [json.loads(body) for body in self.bodies(self.events_url)]
-        return [(event["detail-type"], event["detail"]) for event in found]
-
-
-def _tap(prefix: str) -> str:
-    """A queue that gets all events of the bus."""
-    sqs, events = aws.client("sqs"), aws.client("events")
-    url = str(sqs.create_queue(QueueName=prefix + "events")["QueueUrl"])
-    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    pattern = json.dumps({"source": ["proxypool"]})
-    events.put_rule(Name=prefix + "all", EventBusName=prefix + "bus", EventPattern=pattern)
-    events.put_targets(Rule=prefix + "all", EventBusName=prefix + "bus", Targets=[{"Id": "q", "Arn": arn}])
-    return url
+PUBLIC = addresses(1000)
 
 
 @pytest.fixture
@@ -98,7 +35,7 @@ def pool(aws_endpoint: str) -> Pool:
 
 def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(pool: Pool) -> None:
     """The seeds' steps; I8; case 16 (loopback aside, what is not public is counted)."""
-    source_id = pool.add(inline=PUBLIC + "\n10.0.0.1:80\nnonsense\n", kind="datacenter", tags=["eu"])
+    source_id = pool.add(inline=PUBLIC + "10.0.0.1:80\nnonsense\n", kind="datacenter", tags=["eu"])
 
     first = pool.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now())
     messages = [decode(body, ValidateMessage) for body in pool.bodies(pool.settings.validate_queue_url)]
@@ -113,49 +50,30 @@ def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(p
     assert {(record.status, record.kind, record.tags) for record in records} == {
         (Status.UNCHECKED, "datacenter", frozenset({"eu"}))
     }
-    assert (second.new, second.updated) == (0, 0)
+    assert (second.new, second.updated, second.skipped) == (0, 0, "not_modified")
     assert {record.id: record.version for record in records} == versions
     assert pool.bodies(pool.settings.validate_queue_url) == []
-    assert pool.events() == [("proxy.new_batch", {"source_id": source_id, "count": 1000})]
+    [(kind, told)] = pool.events()
+    assert (kind, told["source_id"], told["count"]) == ("proxy.new_batch", source_id, 1000)
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.rows, source.valid, source.health) == (1002, 1000, "healthy")
     assert source.last_scraped_at is not None
 
 
-def test_a_list_with_more_new_proxies_than_one_message_may_store_goes_on(aws_endpoint: str) -> None:
-    """Input 23: nothing is dropped unsaid."""
-    aws.client.cache_clear()
-    pool = Pool(source_max_new=300)
-    source_id = pool.add(inline=PUBLIC)
-    message: ScrapeMessage | None = ScrapeMessage(source_id=source_id)
-    runs = []
-
-    while message is not None:
-        runs.append(pool.scraper.scrape(message, clock.now()))
-        message = next((decode(b, ScrapeMessage) for b in pool.bodies(pool.settings.scrape_queue_url)), None)
-
-    assert [run.new for run in runs] == [500, 500]
-    assert len(list(pool.proxies.scan())) == 1000
-    source = pool.sources.get(source_id)
-    assert source is not None
-    assert (source.new, source.valid) == (1000, 1000)
-
-
 def test_an_empty_list_removes_nothing(pool: Pool, tmp_path: Path) -> None:
-    """Inputs 24, 25 and case 31: a challenge page marks the source and keeps the rows."""
+    """Input 24: a challenge page marks the source and keeps the rows."""
     file = tmp_path / "list.txt"
     file.write_text("8.8.8.8:80\n")
     source_id = pool.add(path=str(file))
-    scraper = replace(pool.scraper, settings=replace(pool.settings, allow_files=True))
-    scraper.scrape(ScrapeMessage(source_id=source_id), clock.now())
+    pool.scrape()
     file.write_text("<html><body>Are you human?</body></html>")
 
-    scraper.scrape(ScrapeMessage(source_id=source_id), clock.now())
+    pool.scrape()
 
     source = pool.sources.get(source_id)
     assert source is not None
-    assert (source.health, source.last_error) == ("degraded", NO_ROWS)
+    assert (source.enabled, source.last_error, source.consecutive_failures) == (True, NO_ROWS, 1)
     assert len(list(pool.proxies.scan())) == 1
 
 
@@ -216,7 +134,7 @@ def _failed(answer: dict[str, Any]) -> list[str]:
     return [item["itemIdentifier"] for item in answer["batchItemFailures"]]
 
 
-CONTEXT = SimpleNamespace(aws_request_id="run-1")
+CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
 
 
 def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: ModuleType) -> None:
@@ -242,8 +160,10 @@ def test_an_unreachable_source_is_retried_twice_and_then_told(pool: Pool, app: M
     answers = [app.handler({"Records": [_record("m", body, attempt)]}, CONTEXT) for attempt in (1, 2, 3)]
 
     assert [_failed(answer) for answer in answers] == [["m"]] * 3
-    told = pool.events()
-    assert told == [("source.failed", {"source_id": source_id, "error": "unreachable", "consecutive_failures": 1})]
+    [(kind, told)] = pool.events()
+    assert kind == "source.failed"
+    assert (told["source_id"], told["reason"], told["attempts"]) == (source_id, "unreachable", 3)
+    jsonschema.validate(told, json.loads((servers.ROOT / "events/bus/source.failed.schema.json").read_text()))
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.enabled, source.last_error) == (True, "unreachable")
@@ -312,8 +232,10 @@ def test_a_source_that_asks_for_a_pause_is_not_scraped_earlier(pool: Pool) -> No
     """Input 29: Retry-After of a 429."""
     source_id, now = pool.add(url="https://list.example/"), clock.now()
 
-    pool.scraper.failed(source_id, SourceError("http_429", status=429, retry_after_seconds=3600), now, is_last=False)
+    error = SourceError("http_429", status=429, retry_after_seconds=3600)
+    pool.scraper.failed(source_id, error, now, attempts=1, is_last=False)
 
+    assert pool.scrape(source_id).skipped == "asked_to_wait"
     assert pool.scheduler.scrape_all(now)["count_enqueued"] == 0
 
 
@@ -325,15 +247,3 @@ def test_a_forbidden_address_is_counted(pool: Pool, app: ModuleType, log_lines: 
     app.handler({"Records": [_record("m", encode(ScrapeMessage(source_id=source_id)))]}, CONTEXT)
 
     assert any(line.get("SsrfBlocked") == [1.0] for line in log_lines())
-
-
-def test_two_scrapes_at_once_have_one_effect(pool: Pool) -> None:
-    """Input 71: each new proxy is sent to validation once."""
-    source_id = pool.add(inline="\n".join(PUBLIC.split("\n")[:200]))
-    message = ScrapeMessage(source_id=source_id)
-
-    with ThreadPoolExecutor(2) as both:
-        runs = list(both.map(lambda _: pool.scraper.scrape(message, clock.now()), range(2)))
-
-    assert sum(run.new for run in runs) == 200
-    assert len(pool.bodies(pool.settings.validate_queue_url)) == 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -35,19 +37,49 @@ app.add_typer(judge, name="judge")
 
 @sources.command("add")
 def add(
-    place: Annotated[str, typer.Argument(help="A URL, or a file of lines (its text is sent).")],
+    place: Annotated[str, typer.Argument(help="A URL, or a file (its text is sent; a long one is uploaded).")],
     name: str = "", parser: str = "auto", as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """Add a source."""
-    given = {"url": place} if "://" in place else {"inline": _text_of(place, as_json)}
-    _show(_ask("POST", "/sources", url, as_json, {"name": name, "parser": parser} | given), as_json)
+    """Add a source and scrape it."""
+    from proxypool.sources import files
+
+    with _one_line(as_json):
+        entry = files.of_place(place)
+        entry.body.update(name=name, parser=parser)
+        _show(next(files.send([entry], _asker(url, as_json))), as_json)
+
+
+@sources.command("import")
+def import_sources(
+    file: Annotated[Path, typer.Argument(help="A .toml file; sources.example.toml has every kind.")],
+    as_json: Json = False, url: Url = "",
+) -> None:  # fmt: skip
+    """Add the sources of a file, or change those that are there, and scrape them."""
+    from proxypool.sources import files
+
+    with _one_line(as_json):
+        done = list(files.send(files.read(file), _asker(url, as_json)))
+    _table({"sources": done}, "sources", ("id", "name", "health"), as_json)
 
 
 @sources.command("list")
 def list_sources(as_json: Json = False, url: Url = "") -> None:
-    """List the sources and how they are."""
-    columns = ("id", "name", "health", "rows", "valid", "last_scraped_at")
-    _table(_ask("GET", "/sources", url, as_json), "sources", columns, as_json)
+    """List the sources and how they are; the last column is the good rows of the last lists."""
+    from proxypool.sources import files
+
+    found = _ask("GET", "/sources", url, as_json)
+    if not as_json:
+        for source in found["sources"]:
+            source["trend"] = files.trend(source["trend"])
+    columns = ("id", "name", "health", "suspicion", "rows", "valid", "new", "alive_yield", "last_scraped_at", "last_error",
+               "trend")  # fmt: skip
+    _table(found, "sources", columns, as_json)
+
+
+@sources.command()
+def accept(source_id: str, as_json: Json = False, url: Url = "") -> None:
+    """Take a source's list as right as it is now: its health is learnt anew."""
+    _show(_ask("PATCH", f"/sources/{_part(source_id)}", url, as_json, {"accept": True}), as_json)
 
 
 @sources.command()
@@ -206,6 +238,21 @@ def _confirm(question: str, as_json: bool) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
+@contextmanager
+def _one_line(as_json: bool) -> Iterator[None]:
+    """Says what is wrong with a file in one line."""
+    from proxypool.errors import SourceError
+
+    try:
+        yield
+    except SourceError as error:
+        fail(Exit.USAGE, error.reason, as_json)
+
+
+def _asker(url: str, as_json: bool) -> Callable[[str, str, Any], Any]:
+    return lambda method, path, body: _ask(method, path, url, as_json, body)
+
+
 def _ask(method: str, path: str, url: str, as_json: bool, body: Any = None) -> Any:
     from proxypool_client.pool import Pool
 
@@ -238,5 +285,5 @@ def _table(value: dict[str, Any], name: str, columns: tuple[str, ...], as_json: 
     if as_json:
         return typer.echo(json.dumps(value))
     for row in value[name]:
-        typer.echo("\t".join(str(row.get(column, "")) for column in columns))
+        typer.echo("\t".join("" if row.get(column) is None else str(row[column]) for column in columns))
     return None

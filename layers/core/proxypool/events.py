@@ -20,6 +20,7 @@ class Event(StrEnum):
     POOL_LOW = "proxy.pool_low"
     SOURCE_FAILED = "source.failed"
     SOURCE_STALE = "source.stale"
+    SOURCE_SUSPECT = "source.suspect"
     JUDGE_DOWN = "judge.down"
     SCORES_FROZEN = "scores.frozen"
     JOB_COMPLETED = "job.completed"

@@ -34,6 +34,7 @@ class Settings:
     api_url: str = ""  # this pool's own API: where fetch_page leases
     event_bus: str = ""
     bodies_bucket: str = ""
+    source_bucket: str = ""  # a bucket of the operator's that sources of kind s3 may name
     expire_leases_function: str = ""
     pool: str = "main"
     redis_url: str = ""  # redis:// or rediss://; several nodes are found from one (cluster mode)
@@ -57,6 +58,10 @@ class Settings:
     scrape_retry_seconds: int = 60  # doubling
     source_stale_hours: int = 24
     source_max_new: int = 5_000  # new proxies stored by one message
+    source_max_new_per_day: int = 200_000  # new proxies of one source a day; more are counted and held back
+    source_max_per_host: int = 50  # proxies of one host that a stranger's list brings in a day
+    source_max_per_network: int = 500  # the same of one /24 (or /48)
+    scrape_claim_seconds: int = 90  # how long one run has a source to itself; more than the function's time limit
     allow_loopback: bool = False  # loopback sources, proxies and judge: only the local stack says true
     allow_files: bool = False  # sources of kind `file`: only the local stack says true
 

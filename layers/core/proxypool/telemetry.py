@@ -27,9 +27,12 @@ class Metric(StrEnum):
     SOURCES_ENQUEUED = "SourcesEnqueued"
     SOURCES_SCRAPED = "SourcesScraped"
     SOURCES_FAILED = "SourcesFailed"
+    SOURCES_SUSPECT = "SourcesSuspect"
+    SOURCES_STALE = "SourcesStale"
     LINES_REJECTED = "LinesRejected"
     PROXIES_DISCOVERED = "ProxiesDiscovered"
     PROXIES_UPDATED = "ProxiesUpdated"
+    PROXIES_HELD_BACK = "ProxiesHeldBack"
     SSRF_BLOCKED = "SsrfBlocked"
     # sweep and validate
     PROXIES_ENQUEUED = "ProxiesEnqueued"

@@ -24,6 +24,10 @@ NOW = datetime(2026, 11, 30, 6, 30, tzinfo=UTC)  # a Monday
         ("cron(0 * * * *)", 31, True),
         ("cron(*/15 6-8 * * 1)", 5, True),
         ("cron(30 6 * * 0)", 60, False),  # Sundays
+        ("cron(30 6 * * MON-FRI)", 5, True),
+        ("cron(30 6 ? * 2 *)", 5, True),  # six fields: EventBridge's numbers, 2 is Monday
+        ("cron(30 6 ? * 1 *)", 5, False),
+        ("cron(30 6 ? NOV MON 2026)", 5, True),
         ("cron(0 3 1 1 *)", 60 * 24 * 40, True),  # longer ago than it looks back
     ],
 )
@@ -34,7 +38,17 @@ def test_a_source_is_due_when_its_schedule_says_so(schedule: str, minutes_ago: i
 
 @pytest.mark.parametrize(
     "text",
-    ["cron(* *)", "rate(0 days)", "cron(60 * * * *)", "cron(a * * * *)", "x", "cron(5-1 * * * *)", "cron(٣ * * * *)"],
+    [
+        "cron(* *)",
+        "rate(0 days)",
+        "cron(60 * * * *)",
+        "cron(a * * * *)",
+        "x",
+        "cron(5-1 * * * *)",
+        "cron(٣ * * * *)",
+        "cron(0 0 ? * 0 *)",
+        "cron(0 0 ? * 8 *)",
+    ],
 )
 def test_a_schedule_that_cannot_be_read_is_refused(text: str) -> None:
     """At registration, not at the first scrape."""

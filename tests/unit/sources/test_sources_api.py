@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,7 +61,10 @@ def test_an_edit_clears_the_etag_and_touches_only_what_it_names() -> None:
     """The next scrape reads the whole list."""
     source = from_request({"inline": "x", "tags": ["eu"]}, settings=Settings(), now=NOW)
 
-    assert changes_from_request({"enabled": False}, source, settings=Settings()) == {"enabled": False, "etag": ""}
+    changes = changes_from_request({"enabled": False}, source, settings=Settings())
+
+    assert {"enabled": False, "etag": "", "last_modified": "", "body_hash": "", "claim": 0}.items() <= changes.items()
+    assert not {"name", "tags", "usual", "successes"} & changes.keys()
 
 
 def test_an_answer_does_not_show_the_inline_list() -> None:
@@ -68,3 +72,51 @@ def test_an_answer_does_not_show_the_inline_list() -> None:
     source = from_request({"inline": "u:s3cret@198.51.100.1:80"}, settings=Settings(), now=NOW)
 
     assert "s3cret" not in str(source_json(source))
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"inline": "x", "s3": "uploads/x"}, "url"),
+        ({"s3": "s3://anybodys/list.txt"}, "s3"),  # not the deployment's bucket
+        ({"s3": "bodies/of-another-source"}, "s3"),
+        ({"s3": "uploads/../bodies/x"}, "s3"),
+        ({"url": "https://a.example/?{secret}"}, "secret"),  # names no entry
+        ({"url": "https://a.example/", "secret": "proxypool/sources/x"}, "secret"),  # used nowhere
+        ({"url": "https://a.example/?{secret}", "secret": "judge-key"}, "secret"),  # outside of the pool's own prefix
+        ({"url": "https://{secret}.example/", "secret": "proxypool/sources/x"}, "url"),
+        ({"url": "https://a.example/", "headers": ["Host: b"]}, "headers"),
+        ({"url": "https://a.example/", "headers": ["X: a\r\nY: b"]}, "headers"),  # input 16
+        ({"url": "https://a.example/", "headers": ["X: a", "x: b"]}, "headers"),
+        ({"url": "https://a.example/", "timeout_seconds": 46}, "timeout_seconds"),
+        ({"url": "https://a.example/", "expect_one_network": "yes"}, "expect_one_network"),
+        ({"inline": "x", "schedule": "cron(61 * * * *)"}, "schedule"),
+        ({"inline": "x", "accept": True}, "accept"),  # of a PATCH only
+    ],
+)  # fmt: skip
+def test_a_field_that_may_not_be_so_is_named(body: dict[str, Any], field: str) -> None:
+    """Inputs 15 and 16: field-precise refusals at registration."""
+    assert _fields(body) == [field]
+
+
+def test_an_answer_shows_health_and_no_header_value() -> None:
+    """GET /sources: the state, the yield, the trend; I19."""
+    body = {"url": "https://a.example/?{secret}", "secret": "proxypool/sources/x", "headers": ["X-Key: pasted"]}
+    source = from_request(body, settings=Settings(), now=NOW)
+
+    shown = source_json(replace(source, suspicions=3, suspicion="mostly_new", aged=4, alive=1, trend=(5, 6)))
+
+    assert (shown["health"], shown["suspicion"], shown["alive_yield"], shown["trend"]) == (
+        "quarantined", "mostly_new", 0.25, [5, 6],
+    )  # fmt: skip
+    assert shown["headers"] == ["X-Key"]
+    assert "pasted" not in str(shown)
+
+
+def test_a_moved_or_accepted_source_is_judged_anew_and_a_renamed_one_is_not() -> None:
+    """What is usual belongs to the list, not to its name."""
+    source = from_request({"inline": "x"}, settings=Settings(), now=NOW)
+
+    assert changes_from_request({"inline": "y"}, source, settings=Settings())["successes"] == 0
+    assert changes_from_request({"accept": True}, source, settings=Settings())["suspicions"] == 0
+    assert "successes" not in changes_from_request({"name": "new"}, source, settings=Settings())

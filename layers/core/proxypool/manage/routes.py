@@ -114,6 +114,11 @@ def _scrape(name: str) -> dict[str, Any]:
     return manager().scrape(name)
 
 
+def _upload(name: str) -> dict[str, Any]:
+    _no_body()
+    return manager().upload(name)
+
+
 def _restore(name: str) -> dict[str, Any]:
     _no_body()
     return manager().restore_proxy(name)
@@ -126,6 +131,7 @@ ROUTES: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "PATCH /sources/{id}": (200, lambda name: manager().change_source(name, _body())),
     "DELETE /sources/{id}": (204, lambda name: manager().remove_source(name)),
     "POST /sources/{id}/scrape": (202, _scrape),
+    "POST /sources/{id}/upload": (201, _upload),
     "GET /proxies": (200, lambda: manager().list_proxies(web.read_query(_event(), QUERY_FIELDS))),
     "POST /proxies": (202, lambda: manager().add_proxies(_body())),
     "GET /proxies/{id}": (200, lambda name: manager().proxy(name)),

@@ -18,7 +18,7 @@ from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
-from proxypool.sources.api import changes_from_request, from_request, source_json
+from proxypool.sources.api import changes_from_request, from_request, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
@@ -114,6 +114,10 @@ class Manager:
             self.settings.need("scrape_queue_url"), [queues.ScrapeMessage(source_id=source_id)], group=source_id
         )
         return {"source_id": source_id, "queued": True}
+
+    def upload(self, source_id: str) -> dict[str, Any]:
+        """Where to PUT the source's list, which is scraped once it is asked for; raises NotFound or Invalid."""
+        return upload(self._source(source_id), self.settings)
 
     def list_proxies(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A page of proxies that fit, and where the next begins; `wanted` as QUERY_FIELDS has it."""

@@ -23,6 +23,7 @@ from proxypool.network.address import FORBIDDEN, Networks, Refusal, Url, is_addr
 
 MAX_RAW_BYTES: Final = 5_000_000
 MAX_DECODED_BYTES: Final = 20_000_000
+_EVERYWHERE: Final = frozenset({"user-agent", "accept", "accept-encoding"})  # headers that another origin gets, too
 MAX_REDIRECTS: Final = 3
 USER_AGENT: Final = "proxypool/0.1"
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -36,6 +37,7 @@ class Fetched:
     status: int
     body: bytes
     etag: str
+    last_modified: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,18 @@ def tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-async def fetch(url: str, *, limits: Limits, etag: str = "") -> Fetched:
-    """The body behind a URL; raises SourceError with a short reason: refused address, timeout, too_large, http_503, …"""
-    headers = {"user-agent": USER_AGENT, "accept": "*/*", "accept-encoding": "gzip"}
+async def fetch(
+    url: str, *, limits: Limits, etag: str = "", last_modified: str = "", headers: Mapping[str, str] | None = None
+) -> Fetched:
+    """The body behind a URL; raises SourceError with a short reason: refused address, timeout, too_large, http_503, …
+
+    `headers` (lower-case names) go to the URL's own origin only, not along with a redirect to another one.
+    """
+    headers = {"user-agent": USER_AGENT, "accept": "*/*", **(headers or {}), "accept-encoding": "gzip"}
     if etag:
         headers["if-none-match"] = etag
+    if last_modified:
+        headers["if-modified-since"] = last_modified
     try:
         async with asyncio.timeout(limits.total_seconds):
             return await _follow(url, limits, headers)
@@ -89,7 +98,10 @@ async def _follow(text: str, limits: Limits, headers: Mapping[str, str]) -> Fetc
                     return await _read(response, limits)
                 location = response.headers.get("location", "")
             # From https only to https, whatever was allowed at the start.
-            url = parse_url(urljoin(str(url), location), allow_http=allow_http and url.scheme == "http")
+            there = parse_url(urljoin(str(url), location), allow_http=allow_http and url.scheme == "http")
+            if (there.scheme, there.host, there.port) != (url.scheme, url.host, url.port):
+                headers = {name: value for name, value in headers.items() if name in _EVERYWHERE}
+            url = there
     raise SourceError("too_many_redirects")
 
 
@@ -111,13 +123,14 @@ async def _pinned(client: httpx.AsyncClient, url: Url, limits: Limits, headers: 
 
 async def _read(response: httpx.Response, limits: Limits) -> Fetched:
     status = response.status_code
-    etag = response.headers.get("etag", "")[:256]
+    etag, last_modified = (response.headers.get(name, "")[:256] for name in ("etag", "last-modified"))
     if status == 304:
-        return Fetched(status=status, body=b"", etag=etag)
+        return Fetched(status=status, body=b"", etag=etag, last_modified=last_modified)
     if not 200 <= status < 300:
         retry_after = _retry_after(response.headers.get("retry-after", ""), clock.now())
         raise SourceError(f"http_{status}", status=status, retry_after_seconds=retry_after)
-    return Fetched(status=status, body=await read_body(response, limits), etag=etag)
+    body = await read_body(response, limits)
+    return Fetched(status=status, body=body, etag=etag, last_modified=last_modified)
 
 
 async def read_body(response: httpx.Response, limits: Limits) -> bytes:

@@ -70,6 +70,7 @@ class ProxyRecord:
     kind: Kind = Kind.UNKNOWN
     tags: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
+    allow_private: bool = False  # its source says that it may stand in a private network
     first_seen_at: datetime
     last_seen_at: datetime
     last_checked_at: datetime | None = None

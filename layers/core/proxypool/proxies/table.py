@@ -7,12 +7,13 @@ knows AND but no OR, so that `claim` is a number on every row, 0 for none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from pynamodb.attributes import (
+    BooleanAttribute,
     DynamicMapAttribute,
     NumberAttribute,
     UnicodeAttribute,
@@ -89,6 +90,7 @@ class ProxyItem(Model):
     tags = UnicodeSetAttribute(attr_name="tg", null=True)
     status = UnicodeAttribute(attr_name="st")
     sources = UnicodeSetAttribute(attr_name="so", null=True)
+    allow_private = BooleanAttribute(attr_name="ap", null=True)
     first_seen_at = NumberAttribute(attr_name="fs")
     last_seen_at = NumberAttribute(attr_name="ls")
     last_checked_at = NumberAttribute(attr_name="lc", null=True)
@@ -104,11 +106,13 @@ class ProxyItem(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upserted:
-    """What writing a list's proxies did: the records that are new, how many known ones were touched, how many were not."""
+    """What writing a list's proxies did: the new records, the known ones as they stand now (`updated` of them written)."""
 
     new: tuple[ProxyRecord, ...]
+    known: tuple[ProxyRecord, ...]
     updated: int
     unchanged: int
+    held_back: int = 0  # new ones beyond `max_new`: not written
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,20 +161,40 @@ class ProxyTable:
         return self._model.due.count(shard, until)
 
     def upsert_many(
-        self, proxies: Sequence[Proxy], *, source_id: str, kind: Kind, tags: frozenset[str], now: datetime
+        self,
+        proxies: Sequence[Proxy],
+        *,
+        source_id: str,
+        kind: Kind,
+        tags: frozenset[str],
+        now: datetime,
+        allow_private: bool = False,
+        max_new: int | None = None,
     ) -> Upserted:
         """Writes a list's proxies: new ones unchecked and due in an hour, known ones only where that tells something.
 
-        Idempotent: a known proxy of this source is written again once a day at most; a retired one never.
-        Raises RuntimeError where DynamoDB went on throttling (a retry of the whole is harmless).
+        Idempotent: a known proxy of this source is written again once a day at most; a retired one never: its row is
+        the tombstone. Raises RuntimeError where DynamoDB went on throttling (a retry of the whole is harmless).
         """
         known = self.get_many(proxy.id for proxy in proxies)
-        fresh = [_new_record(proxy, source_id, kind, tags, now) for proxy in proxies if proxy.id not in known]
+        absent = [proxy for proxy in proxies if proxy.id not in known]
+        fresh = [
+            _new_record(proxy, source_id, kind=kind, tags=tags, now=now, allow_private=allow_private)
+            for proxy in absent[:max_new]
+        ]
         stale = [record for record in known.values() if _tells_something(record, source_id, tags, now)]
         codes = self._execute([self._insertion(record) for record in fresh])
         new = [record for record, code in zip(fresh, codes, strict=True) if not code]
         self._execute([self._sighting(record, source_id, tags, now) for record in stale])
-        return Upserted(new=tuple(new), updated=len(stale), unchanged=len(proxies) - len(new) - len(stale))
+        known |= {record.id: _sighted(record, source_id, tags, now) for record in stale}
+        held_back = len(absent) - len(fresh)
+        return Upserted(
+            new=tuple(new),
+            known=tuple(known.values()),
+            updated=len(stale),
+            unchanged=len(proxies) - len(new) - len(stale) - held_back,
+            held_back=held_back,
+        )
 
     def claim_many(self, due: Mapping[str, int], *, now: datetime, claim_seconds: int) -> dict[str, int]:
         """Claims proxies for a check: {proxy_id: next_check_at as in the message} → {proxy_id: claim} of those that took.
@@ -294,7 +318,7 @@ def to_item(record: ProxyRecord) -> ProxyItem:
         record.id,
         protocol=proxy.protocol.value, host=proxy.host, port=proxy.port, username=proxy.username, password=proxy.password,
         kind=record.kind.value, tags=set(record.tags) or None, status=record.status.value,
-        sources=set(record.sources) or None,
+        sources=set(record.sources) or None, allow_private=record.allow_private or None,
         first_seen_at=clock.epoch(record.first_seen_at), last_seen_at=clock.epoch(record.last_seen_at),
         last_checked_at=_seconds(record.last_checked_at), next_check_at=_seconds(record.next_check_at),
         due_shard=due_shard(record.status, record.id) if record.next_check_at else None,
@@ -313,6 +337,7 @@ def from_item(item: ProxyItem) -> ProxyRecord:
         kind=Kind(item.kind or Kind.UNKNOWN),
         tags=frozenset(item.tags or ()),
         sources=frozenset(item.sources or ()),
+        allow_private=bool(item.allow_private),
         first_seen_at=clock.from_epoch(item.first_seen_at),
         last_seen_at=clock.from_epoch(item.last_seen_at),
         last_checked_at=_instant(item.last_checked_at),
@@ -332,11 +357,19 @@ def from_image(image: Mapping[str, Any]) -> ProxyRecord:
     return from_item(item)
 
 
-def _new_record(proxy: Proxy, source_id: str, kind: Kind, tags: frozenset[str], now: datetime) -> ProxyRecord:
+def _new_record(
+    proxy: Proxy, source_id: str, *, kind: Kind, tags: frozenset[str], now: datetime, allow_private: bool
+) -> ProxyRecord:
     return ProxyRecord(
         proxy=proxy, kind=kind, tags=tags, sources=frozenset({source_id}), first_seen_at=now, last_seen_at=now,
         next_check_at=now + timedelta(seconds=FIRST_CHECK_SECONDS), version=clock.epoch_ms(now),
+        allow_private=allow_private,
     )  # fmt: skip
+
+
+def _sighted(record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime) -> ProxyRecord:
+    """The record as `_sighting` leaves it."""
+    return replace(record, last_seen_at=now, sources=record.sources | {source_id}, tags=record.tags | tags)
 
 
 def _tells_something(record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime) -> bool:

@@ -1,4 +1,8 @@
-"""When a source is due: `cron(minute hour day month weekday [year])` or `rate(N unit)`, in UTC. Pure."""
+"""When a source is due: `cron(minute hour day month weekday [year])` or `rate(N unit)`, in UTC. Pure.
+
+Months and weekdays may be names. A weekday's number is cron's with five fields (0 and 7 are Sunday) and EventBridge's
+with six (1 is Sunday): each form as its users know it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ MAX_SLACK: Final = timedelta(minutes=5)
 MAX_LOOK_BACK: Final = timedelta(days=31)  # who was scraped longer ago is due in any case
 _RATE: Final = re.compile(r"rate\(([1-9][0-9]{0,3}) (minute|hour|day)s?\)")
 _CRON: Final = re.compile(r"cron\(([^()]{1,200})\)")
-_BOUNDS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7), (1970, 2199))
+_MONTHS: Final = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_WEEKDAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _PART: Final = re.compile(r"(?:\*|([0-9]{1,4})(?:-([0-9]{1,4}))?)(?:/([1-9][0-9]{0,3}))?")
 
 Schedule = Callable[[datetime, datetime], bool]
@@ -37,18 +42,21 @@ def _rate(period: timedelta) -> Schedule:
 def _cron(parts: list[str]) -> Schedule:
     if len(parts) not in (5, 6):
         raise ValueError("cron has five fields: minute hour day month weekday")
-    sets = [_values(part, least, most) for part, (least, most) in zip(parts, _BOUNDS, strict=False)]
-    minutes, hours, days, months, weekdays = sets[:5]
-    years = sets[5] if len(sets) == 6 else None
+    sunday = len(parts) - 5
+    minutes, hours, days = (
+        _values(part, least, most) for part, least, most in zip(parts, (0, 0, 1), (59, 23, 31), strict=False)
+    )
+    months = _values(_numbered(parts[3], _MONTHS, 1), 1, 12)
+    weekdays = {(day - sunday) % 7 for day in _values(_numbered(parts[4], _WEEKDAYS, sunday), sunday, 7)}
+    years = _values(parts[5], 1970, 2199) if len(parts) == 6 else None
 
     def fires(at: datetime) -> bool:
-        weekday = at.isoweekday() % 7  # 0 and 7 are Sunday
         return (
             at.minute in minutes
             and at.hour in hours
             and at.day in days
             and at.month in months
-            and (weekday in weekdays or (weekday == 0 and 7 in weekdays))
+            and at.isoweekday() % 7 in weekdays
             and (years is None or at.year in years)
         )
 
@@ -63,6 +71,13 @@ def _cron(parts: list[str]) -> Schedule:
         return False
 
     return is_due
+
+
+def _numbered(part: str, names: tuple[str, ...], first: int) -> str:
+    """The field with its names as numbers."""
+    for number, name in enumerate(names, start=first):
+        part = re.sub(rf"\b{name}\b", str(number), part, flags=re.IGNORECASE)
+    return part
 
 
 def _values(part: str, least: int, most: int) -> frozenset[int]:

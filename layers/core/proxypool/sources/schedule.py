@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from proxypool import clock, queues
 from proxypool.events import Event, publish
 from proxypool.settings import Settings
-from proxypool.sources.cron import parse_schedule
+from proxypool.sources.cron import MAX_SLACK, parse_schedule
+from proxypool.sources.health import rest
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
 from proxypool.state import State, is_paused
@@ -48,16 +49,22 @@ class Scheduler:
             "source_id": source.source_id,
             "hours": self.settings.source_stale_hours,
             "last_success_at": clock.iso(source.last_success_at) if source.last_success_at else None,
+            "at": clock.iso(now),
         }
+        count(Metric.SOURCES_STALE)
         if publish(self.settings.need("event_bus"), Event.SOURCE_STALE, detail):
             self.sources.update(source.source_id, stale_told_at=now)
 
 
 def is_due(source: Source, now: datetime) -> bool:
-    """Whether the schedule says so and the source did not ask for a pause."""
+    """Whether the schedule says so, the source did not ask for a pause, and it is not resting for want of yield."""
     if source.not_before_at is not None and now < source.not_before_at:
         return False
-    return source.last_scraped_at is None or parse_schedule(source.schedule)(source.last_scraped_at, now)
+    if source.last_scraped_at is None:
+        return True
+    if now - source.last_scraped_at < rest(source.barren) - MAX_SLACK:
+        return False
+    return parse_schedule(source.schedule)(source.last_scraped_at, now)
 
 
 def is_newly_stale(source: Source, now: datetime, *, hours: int) -> bool:

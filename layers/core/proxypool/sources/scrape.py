@@ -1,67 +1,51 @@
-"""scrape_source: load, fetch, parse, upsert, send what is new to validation, and write down how the source fared.
+"""scrape_source: load, fetch, parse, judge, upsert, send what is new to validation, and write down how the source fared.
 
-Every step is idempotent: two runs of one source at once have one effect, since only a row's first writer sees it as new.
+One run at a time has a source to itself (a claim with a time limit), and every step is idempotent: a run that is torn,
+repeated or overtaken changes nothing that another run would not change.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from math import inf
+from typing import Final
 
-from botocore.exceptions import ClientError
-
-from proxypool import aws, clock, queues
+from proxypool import clock, queues
 from proxypool.errors import SourceError
-from proxypool.events import Event, publish
 from proxypool.network.address import FORBIDDEN, Networks
-from proxypool.network.fetch import Limits, fetch
+from proxypool.proxies.proxy import Proxy
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
+from proxypool.sources import caps, health, report
 from proxypool.sources.formats import Parsed, parse
+from proxypool.sources.places import Body, Places
 from proxypool.sources.record import Source
+from proxypool.sources.report import Scraped
+from proxypool.sources.seen import Seen, SeenStore
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
 from proxypool.state import State, is_paused
-from proxypool.telemetry import Metric, count
 
 SLICE: Final = 500  # proxies between two looks at how many were new
-MAX_ROWS_PER_RUN: Final = 20_000  # what is looked up, known or new, within the function's 60 s
-MAX_FILE_BYTES: Final = 100_000_000
-NO_ROWS: Final = "no_rows"
+MAX_LOOKS_PER_RUN: Final = 10_000  # rows that are looked up, known or new
+RESERVE_SECONDS: Final = 15.0  # of the function's time: then the rest is left to the next message
+BUSY_SECONDS: Final = 30  # when a part comes again that found its source taken
+GRACE_SECONDS: Final = 5  # a retry that was put off to this very instant may be a little early
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scraped:
-    """What one run did. `skipped` says why nothing was done; `next_offset` is where the next message goes on, 0: the end."""
+@dataclass(slots=True)
+class _Stored:
+    """What storing a list, or a part of it, did."""
 
     new: int = 0
     updated: int = 0
-    rows: int = 0
-    valid: int = 0
-    rejected: Mapping[str, int]
+    held_back: Counter[str] = field(default_factory=Counter)
     next_offset: int = 0
-    skipped: str = ""
-
-    def counts(self) -> dict[str, Any]:
-        """The numbers for the log line and the run's result."""
-        out = {"count_new": self.new, "count_updated": self.updated, "count_rows": self.rows}
-        out |= {"count_valid": self.valid, "count_rejected": sum(self.rejected.values())}
-        return out | ({"skipped": self.skipped} if self.skipped else {})
-
-
-@dataclass(frozen=True, slots=True)
-class _Body:
-    """A list's bytes, None where it has not changed."""
-
-    raw: bytes | None
-    etag: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,102 +58,131 @@ class Scraper:
     settings: Settings
     networks: Networks = FORBIDDEN
 
-    def scrape(self, message: ScrapeMessage, now: datetime) -> Scraped:
+    def scrape(
+        self, message: ScrapeMessage, now: datetime, *, seconds_left: Callable[[], float] = lambda: inf
+    ) -> Scraped:
         """Reads the source's list, or the rest of a stored one; raises SourceError where it cannot be had.
 
-        A list without a single good row removes nothing: the source is marked, its proxies stay.
+        Where `seconds_left` runs out, a message goes on. A list without a single good row, or one that looks wrong, removes nothing and changes no proxy.
         """
+        source, reason = self._take(message, now)
+        if source is None:
+            return Scraped(skipped=reason)
+        try:
+            return self._scrape(source, message, now, seconds_left)
+        except BaseException:
+            self.sources.release(source.source_id, source.claim)
+            raise
+
+    def failed(self, source_id: str, error: SourceError, now: datetime, *, attempts: int, is_last: bool) -> None:
+        """Writes a failure down; after the last try also tells the world. Proxies and enabled sources stay as they are."""
+        report.failed(self.sources, self.settings, source_id, error, now, attempts=attempts, is_last=is_last)
+
+    def _take(self, message: ScrapeMessage, now: datetime) -> tuple[Source | None, str]:
+        """The source, claimed for this run; or None and why this message does nothing."""
         source = self.sources.get(message.source_id)
         if source is None or not source.enabled:
-            return Scraped(rejected={}, skipped="disabled" if source else "unknown")
+            return None, "disabled" if source else "unknown"
         if is_paused(self.state):  # scrape_all asks again once the pool runs
-            return Scraped(rejected={}, skipped="paused")
-        body = self._load(source, message)
+            return None, "paused"
+        pause = source.not_before_at
+        if pause is not None and clock.epoch(pause) - clock.epoch(now) > GRACE_SECONDS:
+            return None, "asked_to_wait"
+        claimed = self.sources.claim(source.source_id, now, seconds=self.settings.scrape_claim_seconds)
+        if claimed is None:
+            if message.key:  # the list that is read now may fail: the part is kept until it is known to be outdated
+                self._send(message, delay_seconds=BUSY_SECONDS)
+            return None, "running"
+        if message.key and claimed.continues != part_name(message):
+            self.sources.release(claimed.source_id, claimed.claim)
+            return None, "superseded"
+        return claimed, ""
+
+    def _scrape(
+        self, source: Source, message: ScrapeMessage, now: datetime, seconds_left: Callable[[], float]
+    ) -> Scraped:
+        places = Places(settings=self.settings, networks=self.networks)
+        body = places.kept(message.key) if message.key else places.load(source, now)
         if body.raw is None:
-            self.sources.update(source.source_id, last_scraped_at=now, last_success_at=now, **_WELL)
-            return Scraped(rejected={}, skipped="not_modified")
+            return report.unchanged(self.sources, source, now)
         parsed = vetted(
             parse(source.parser, body.raw, default_protocol=source.protocol),
             allow_loopback=self.settings.allow_loopback,
-            networks=self.networks,
+            networks=places.networks_of(source),
         )
-        scraped = self._store(source, parsed, message.offset, now)
-        if scraped.next_offset:
-            self._continue(source, body, message, scraped.next_offset)
-        self._note(source, body, message, scraped, now)
-        return scraped
+        store = SeenStore(self.settings.need("bodies_bucket"))
+        seen = store.load(source.source_id, source.fingerprint)
+        looks_wrong = None if message.key else self._judge(source, parsed.proxies, seen)
+        if looks_wrong:
+            return report.refused(self.sources, self.settings, source, parsed, looks_wrong, now)
+        stored = self._store(source, parsed.proxies, seen, message.offset, now, seconds_left)
+        seen.keep(parsed.proxies, now)
+        store.save(source.source_id, seen, source.fingerprint)
+        following = self._continue(places, source, body, message, stored.next_offset)
+        outcome = report.Outcome(
+            source=source, body=body, scraped=_scraped(parsed, stored), marks=seen.marked(parsed.proxies),
+            is_first=not message.key, following=following,
+        )  # fmt: skip
+        report.stored(self.sources, self.settings, outcome, now)
+        return outcome.scraped
 
-    def failed(self, source_id: str, error: SourceError, now: datetime, *, is_last: bool) -> None:
-        """Writes a failure down; after the last try also tells the world. Proxies and enabled sources stay as they are."""
-        pause = error.retry_after_seconds
-        changes: dict[str, Any] = {"last_error": error.reason}
-        if pause is not None:
-            changes["not_before_at"] = now + timedelta(seconds=pause)
-        if is_last:
-            source = self.sources.get(source_id)
-            failures = (source.consecutive_failures if source else 0) + 1
-            changes |= {"consecutive_failures": failures, "last_scraped_at": now}
-            count(Metric.SOURCES_FAILED)
-            detail = {"source_id": source_id, "error": error.reason, "consecutive_failures": failures}
-            publish(self.settings.need("event_bus"), Event.SOURCE_FAILED, detail)
-        self.sources.update(source_id, **changes)
+    def _judge(self, source: Source, proxies: Sequence[Proxy], seen: Seen) -> health.Suspicion | None:
+        """What looks wrong about the list, by the health rule."""
+        if not source.is_judged:
+            return None
+        new = None if seen.is_empty else sum(not seen.holds(proxy) for proxy in proxies)
+        sample = health.Sample(valid=len(proxies), new=new, largest_network=caps.largest_network(proxies))
+        return health.suspicion(sample, usual=source.usual, successes=source.successes)
 
-    def _load(self, source: Source, message: ScrapeMessage) -> _Body:
-        if message.key:
-            return self._load_stored(message.key)
-        if source.inline:
-            return _Body(source.inline.encode())
-        if source.path:
-            return _Body(self._read_file(source.path))
-        limits = Limits(
-            total_seconds=self.settings.scrape_timeout_seconds,
-            allow_http=source.allow_http,
-            allow_loopback=self.settings.allow_loopback,
-            networks=self.networks,
-        )
-        fetched = asyncio.run(fetch(source.url, limits=limits, etag=source.etag))
-        return _Body(None if fetched.status == 304 else fetched.body, fetched.etag)
-
-    def _load_stored(self, key: str) -> _Body:
-        try:
-            found = aws.client("s3").get_object(Bucket=self.settings.need("bodies_bucket"), Key=key)
-        except ClientError as error:
-            raise SourceError("the stored copy is gone") from error
-        return _Body(found["Body"].read(), found.get("Metadata", {}).get("etag", ""))
-
-    def _read_file(self, path: str) -> bytes:
-        if not self.settings.allow_files:
-            raise SourceError("files are not allowed")
-        try:
-            with Path(path).open("rb") as file:
-                raw = file.read(MAX_FILE_BYTES + 1)
-        except OSError as error:
-            raise SourceError("unreadable") from error
-        if len(raw) > MAX_FILE_BYTES:
-            raise SourceError("too_large")
-        return raw
-
-    def _store(self, source: Source, parsed: Parsed, offset: int, now: datetime) -> Scraped:
+    def _store(
+        self,
+        source: Source,
+        proxies: Sequence[Proxy],
+        seen: Seen,
+        offset: int,
+        now: datetime,
+        seconds_left: Callable[[], float],
+    ) -> _Stored:
         """Upserts from `offset` on, slice by slice, until enough are new; sends each slice's new ones at once."""
-        new = updated = 0
-        position, end = offset, min(len(parsed.proxies), offset + MAX_ROWS_PER_RUN)
-        while position < end and new < self.settings.source_max_new:
-            part = parsed.proxies[position : min(position + SLICE, end)]
-            written = self.proxies.upsert_many(
-                part, source_id=source.source_id, kind=source.kind, tags=source.tags, now=now
-            )
-            self._send(written.new, source.source_id)
-            new, updated, position = new + len(written.new), updated + written.updated, position + len(part)
-        return Scraped(
-            new=new,
-            updated=updated,
-            rows=len(parsed.proxies) + sum(parsed.rejected.values()),
-            valid=len(parsed.proxies),
-            rejected=dict(parsed.rejected),
-            next_offset=position if position < len(parsed.proxies) else 0,
-        )
+        known = self.settings
+        bounds = caps.Caps(known.source_max_per_host, known.source_max_per_network) if source.is_judged else None
+        allowed, held_back = caps.within(proxies, seen, bounds)
+        out = _Stored(held_back=held_back if not offset else Counter())
+        passing = {proxy.id for proxy in allowed} if held_back else None
+        room = known.source_max_new_per_day - report.new_today(source, now)
+        position, looks, step = offset, 0, min(SLICE, known.source_max_new)
+        while position < len(proxies) and out.new < known.source_max_new and looks < MAX_LOOKS_PER_RUN:
+            if position > offset and seconds_left() < RESERVE_SECONDS:
+                break
+            part = proxies[position : position + step]
+            position += len(part)
+            part = [p for p in part if (passing is None or p.id in passing) and not seen.is_fresh(p, now)]
+            if out.new >= room:  # what is not known is not even looked up
+                out.held_back[caps.Held.PER_DAY] += sum(not seen.holds(p) for p in part)
+                part = [p for p in part if seen.holds(p)]
+            looks += len(part)
+            self._write(source, part, seen, out, max_new=max(0, room - out.new), now=now)
+        out.next_offset = position if position < len(proxies) else 0
+        return out
 
-    def _send(self, records: Iterable[ProxyRecord], source_id: str) -> None:
+    def _write(
+        self, source: Source, part: Sequence[Proxy], seen: Seen, out: _Stored, *, max_new: int, now: datetime
+    ) -> None:
+        """One slice into the table, its new proxies into the queue, both into the digest."""
+        if not part:
+            return
+        written = self.proxies.upsert_many(
+            part, source_id=source.source_id, kind=source.kind, tags=source.tags, now=now,
+            allow_private=source.allow_private, max_new=max_new,
+        )  # fmt: skip
+        self._validate(written.new, source.source_id)
+        seen.note((*written.new, *written.known), now)
+        out.new += len(written.new)
+        out.updated += written.updated
+        if written.held_back:
+            out.held_back[caps.Held.PER_DAY] += written.held_back
+
+    def _validate(self, records: Iterable[ProxyRecord], source_id: str) -> None:
         messages = [
             ValidateMessage(proxy_id=record.id, next_check_at=clock.epoch(record.next_check_at))
             for record in records
@@ -177,36 +190,27 @@ class Scraper:
         ]
         queues.send(self.settings.need("validate_queue_url"), messages, group=source_id)
 
-    def _continue(self, source: Source, body: _Body, message: ScrapeMessage, offset: int) -> None:
-        """Keeps the list (its name is its content: two runs keep one copy) and sends a message for the rest."""
-        raw = body.raw or b""
-        key = message.key or f"bodies/{source.source_id}/{blake2b(raw, digest_size=16).hexdigest()}"
-        if not message.key:
-            bucket = self.settings.need("bodies_bucket")
-            aws.client("s3").put_object(Bucket=bucket, Key=key, Body=raw, Metadata={"etag": body.etag})
-        rest = replace(message, key=key, offset=offset)
-        queues.send(self.settings.need("scrape_queue_url"), [rest], group=source.source_id)
+    def _continue(self, places: Places, source: Source, body: Body, message: ScrapeMessage, offset: int) -> str:
+        """Keeps the list and sends a message for the rest, if there is one; returns that part's name."""
+        if not offset:
+            return ""
+        rest = replace(message, key=message.key or places.keep(source, body), offset=offset)
+        self._send(rest)
+        return part_name(rest)
 
-    def _note(self, source: Source, body: _Body, message: ScrapeMessage, scraped: Scraped, now: datetime) -> None:
-        """The source's row, the metrics and the event."""
-        is_first = not message.offset
-        changes: dict[str, Any] = {"last_scraped_at": now, **_WELL, "last_error": "" if scraped.valid else NO_ROWS}
-        changes |= {"rows": scraped.rows, "valid": scraped.valid, "rejected": scraped.rejected}
-        changes["new"] = scraped.new + (0 if is_first else source.new)
-        if scraped.valid:
-            changes["last_success_at"] = now
-        if not scraped.next_offset:
-            changes["etag"] = body.etag if scraped.valid else ""
-        self.sources.update(source.source_id, **changes)
-        count(Metric.SOURCES_SCRAPED)
-        count(Metric.PROXIES_DISCOVERED, scraped.new)
-        count(Metric.PROXIES_UPDATED, scraped.updated)
-        if is_first:  # the parts of one list have the same rejected rows
-            count(Metric.LINES_REJECTED, sum(scraped.rejected.values()))
-        if scraped.new:
-            detail = {"source_id": source.source_id, "count": scraped.new}
-            publish(self.settings.need("event_bus"), Event.NEW_BATCH, detail)
+    def _send(self, message: ScrapeMessage, delay_seconds: int = 0) -> None:
+        url = self.settings.need("scrape_queue_url")
+        queues.send(url, [message], group=message.source_id, delay_seconds=delay_seconds)
 
 
-_WELL: Final[dict[str, Any]] = {"consecutive_failures": 0, "last_error": "", "not_before_at": None}
-"""What a source's row says once it could be read."""
+def _scraped(parsed: Parsed, stored: _Stored) -> Scraped:
+    return Scraped(
+        new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
+        valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),
+        next_offset=stored.next_offset,
+    )  # fmt: skip
+
+
+def part_name(message: ScrapeMessage) -> str:
+    """What the source's row calls the part of a long list that comes next."""
+    return f"{message.key}#{message.offset}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute, UnicodeSetAttribute
 from pynamodb.exceptions import DeleteError, PutError, UpdateError
+from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
@@ -28,8 +29,14 @@ class SourceItem(Model):
     name = UnicodeAttribute(null=True)
     url = UnicodeAttribute(null=True)
     inline = UnicodeAttribute(null=True)
+    s3 = UnicodeAttribute(null=True)
     path = UnicodeAttribute(null=True)
     allow_http = BooleanAttribute(null=True)
+    allow_private = BooleanAttribute(null=True)
+    expect_one_network = BooleanAttribute(null=True)
+    headers = JSONAttribute(null=True)
+    secret = UnicodeAttribute(null=True)
+    timeout_seconds = NumberAttribute(null=True)
     parser = UnicodeAttribute(null=True)
     protocol = UnicodeAttribute(null=True)
     kind = UnicodeAttribute(null=True)
@@ -37,7 +44,12 @@ class SourceItem(Model):
     enabled = BooleanAttribute(null=True)
     schedule = UnicodeAttribute(null=True)
     created_at = NumberAttribute()
+    claim = NumberAttribute(default=0)
+    continues = UnicodeAttribute(null=True)
     etag = UnicodeAttribute(null=True)
+    last_modified = UnicodeAttribute(null=True)
+    body_hash = UnicodeAttribute(null=True)
+    read_at = NumberAttribute(null=True)
     last_scraped_at = NumberAttribute(null=True)
     last_success_at = NumberAttribute(null=True)
     not_before_at = NumberAttribute(null=True)
@@ -46,6 +58,18 @@ class SourceItem(Model):
     valid = NumberAttribute(null=True)
     new = NumberAttribute(null=True)
     rejected = JSONAttribute(null=True)
+    held_back = JSONAttribute(null=True)
+    new_on = UnicodeAttribute(null=True)
+    new_today = NumberAttribute(null=True)
+    exclusive = NumberAttribute(null=True)
+    aged = NumberAttribute(null=True)
+    alive = NumberAttribute(null=True)
+    usual = NumberAttribute(null=True)
+    successes = NumberAttribute(null=True)
+    suspicions = NumberAttribute(null=True)
+    suspicion = UnicodeAttribute(null=True)
+    barren = NumberAttribute(null=True)
+    trend = JSONAttribute(null=True)
     consecutive_failures = NumberAttribute(null=True)
     last_error = UnicodeAttribute(null=True)
 
@@ -80,13 +104,30 @@ class SourceTable:
 
     def update(self, source_id: str, **changes: Any) -> Source | None:
         """Sets the named fields of `Source` (None clears) and returns the whole; None where there is no such source."""
+        return self._change(source_id, SourceItem.source_id.exists(), changes)
+
+    def claim(self, source_id: str, now: datetime, *, seconds: int) -> Source | None:
+        """Takes the source for one run, for so long at most; None where another run has it, or it is gone."""
+        free = SourceItem.claim.does_not_exist() | (SourceItem.claim <= clock.epoch_ms(now))
+        until = clock.epoch_ms(now + timedelta(seconds=seconds))
+        return self._change(source_id, SourceItem.source_id.exists() & free, {"claim": until})
+
+    def finish(self, source: Source, **changes: Any) -> bool:
+        """Writes what the run that holds `source.claim` found, and ends the claim; False where the claim was lost or an edit ended it."""
+        return self._change(source.source_id, SourceItem.claim == source.claim, {**changes, "claim": 0}) is not None
+
+    def release(self, source_id: str, claim: int) -> None:
+        """Ends a claim without a result, so that the next message finds the source free."""
+        self._change(source_id, SourceItem.claim == claim, {"claim": 0})
+
+    def _change(self, source_id: str, condition: Condition, changes: Mapping[str, Any]) -> Source | None:
         actions = []
         for name, value in changes.items():
             attribute, packed = getattr(SourceItem, name), _packed(value)
             actions.append(attribute.remove() if packed is None else attribute.set(packed))
         item = self._model(source_id)
         try:
-            item.update(actions=actions, condition=SourceItem.source_id.exists())
+            item.update(actions=actions, condition=condition)
         except UpdateError as error:
             if error.cause_response_code == "ConditionalCheckFailedException":
                 return None
@@ -116,9 +157,11 @@ def _packed(value: Any) -> Any:
         return value.value
     if isinstance(value, frozenset):
         return set(value) or None
-    if value == "" or value == {}:
+    if value in ("", {}, ()):
         return None
-    return dict(value) if hasattr(value, "items") else value
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _from_item(item: SourceItem) -> Source:
@@ -137,4 +180,5 @@ def _from_item(item: SourceItem) -> Source:
     if "kind" in values:
         values["kind"] = Kind(values["kind"])
     values["tags"] = frozenset(values.get("tags", ()))
+    values |= {name: tuple(values[name]) for name in ("headers", "trend") if name in values}
     return Source(**values)
