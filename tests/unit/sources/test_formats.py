@@ -34,6 +34,21 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
         ("[2001:DB8::1]:80", "http://[2001:db8::1]:80"),
         ("socks5h://PR.Example.net:1080/", "socks5://pr.example.net:1080"),
         ("198.51.100.1:80  # note", "http://198.51.100.1:80"),
+        ("198.51.100.1:80#Germany", "http://198.51.100.1:80"),
+        ("198.51.100.1:80  // was socks5", "http://198.51.100.1:80"),
+        ("198.51.100.1 8080", "http://198.51.100.1:8080"),  # columns, by every usual separator
+        ("198.51.100.1;8080;US;elite", "http://198.51.100.1:8080"),
+        ("198.51.100.1,8080,socks5,120", "socks5://198.51.100.1:8080"),
+        ("198.51.100.1:8080|SOCKS4|DE", "socks4://198.51.100.1:8080"),
+        ("198.51.100.1:8080 socks5 Germany", "socks5://198.51.100.1:8080"),
+        ("| 198.51.100.1 | 8080 | US |", "http://198.51.100.1:8080"),
+        ("1,198.51.100.1,8080", "http://198.51.100.1:8080"),  # a number in front
+        ("socks5\t198.51.100.1\t1080", "socks5://198.51.100.1:1080"),
+        ("pr.example.net;7777;US", "http://pr.example.net:7777"),
+        ("u:p@198.51.100.1:80,US", "http://u:p@198.51.100.1:80"),
+        ("198.51.100.1:80:u:p;w", "http://u:p%3Bw@198.51.100.1:80"),  # a separator inside of a password
+        ("u-sess-{session}-cc-{country}:p@gw.example.net:7000", "http://u-sess-%7Bsession%7D-cc-%7Bcountry%7D:p@gw.example.net:7000"),
+        ("Bücher.example:80", "http://xn--bcher-kva.example:80"),
     ],
 )
 def test_a_line_is_read_in_every_usual_layout(line: str, url: str) -> None:
@@ -78,10 +93,16 @@ def test_a_bad_line_costs_one_line() -> None:
         ("http://u:p%0d%0aX@198.51.100.1:80", "credentials"),  # input 16
         ("http://u:%00@198.51.100.1:80", "credentials"),
         (f"http://u:{'x' * 256}@198.51.100.1:80", "credentials"),
-        ("x" * 513, "too_long"),  # input 26
+        ("x" * 200 + "." + "y" * 400 + ":80", "too_long"),  # input 26
+        ("word " * 200, "too_long"),
+        ("x" * 70_000, "no_address"),
+        (f'{{"ip": "{"x" * 70_000}"}}', "malformed"),
+        ("198.51.100.1", "no_port"),
+        ("198.51.100.1:", "port"),
+        ("Free proxies! join t.me/x", "no_address"),
         ("198.51.100.1:80\x00", "control"),
         ("\x1b[31m198.51.100.1:80", "control"),
-        ("<html>captcha</html>", "malformed"),  # input 24
+        ("<html>captcha</html>", "no_address"),  # input 24
     ],
 )
 def test_a_rejected_line_is_counted_with_its_reason(line: str, reason: str) -> None:

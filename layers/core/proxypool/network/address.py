@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,8 @@ class Refusal(StrEnum):
     """Why an address, port or URL is refused: the closed set."""
 
     MALFORMED = "malformed"  # no canonical spelling of anything
-    NOT_ASCII = "not_ascii"  # a name beyond ASCII is written in its A-label form (xn--…)
+    NOT_ASCII = "not_ascii"  # a URL beyond ASCII
+    NAME = "name"  # not a name by IDNA 2008, or one that mixes scripts to look like another
     PORT = "port"  # not 1–65535 in canonical decimal
     PORT_REFUSED = "port_refused"  # mail: never
     LOCAL_NAME = "local_name"  # a name that only means something inside of a network
@@ -38,6 +40,7 @@ class Refusal(StrEnum):
     BENCHMARK = "benchmark"
     MULTICAST = "multicast"
     RESERVED = "reserved"
+    OURS = "ours"  # the pool's own judge or API, or what AWS serves under its names: a loop
     WRAPPED = "wrapped"  # an IPv4 address inside of an IPv6 one: normalised differently by everyone
 
 
@@ -46,8 +49,10 @@ Networks = tuple[tuple[str, Refusal], ...]
 FORBIDDEN: Final[Networks] = (
     ("0.0.0.0/8", Refusal.UNSPECIFIED),
     ("10.0.0.0/8", Refusal.PRIVATE),
+    ("100.100.100.200/32", Refusal.METADATA),  # Alibaba's
     ("100.64.0.0/10", Refusal.SHARED),
     ("127.0.0.0/8", Refusal.LOOPBACK),
+    ("168.63.129.16/32", Refusal.METADATA),  # Azure's; in a public network
     ("169.254.0.0/16", Refusal.LINK_LOCAL),
     ("172.16.0.0/12", Refusal.PRIVATE),
     ("192.0.0.0/24", Refusal.RESERVED),
@@ -71,11 +76,17 @@ FORBIDDEN: Final[Networks] = (
     ("2002::/16", Refusal.WRAPPED),  # 6to4
     ("3fff::/20", Refusal.DOCUMENTATION),
     ("fd00:ec2::/32", Refusal.METADATA),
+    ("fd20:ce::254/128", Refusal.METADATA),  # Google's
     ("fc00::/7", Refusal.PRIVATE),
     ("fe80::/10", Refusal.LINK_LOCAL),
     ("ff00::/8", Refusal.MULTICAST),
     ("4000::/2", Refusal.RESERVED),
-    ("8000::/1", Refusal.RESERVED),
+    ("8000::/2", Refusal.RESERVED),
+    ("c000::/3", Refusal.RESERVED),
+    ("e000::/4", Refusal.RESERVED),
+    ("f000::/5", Refusal.RESERVED),
+    ("f800::/6", Refusal.RESERVED),  # up to the private ones, which a source's flag may open
+    ("fe00::/8", Refusal.RESERVED),
 )
 """Networks that are not the public internet, by the IANA registries; the first that holds an address gives the reason."""
 
@@ -84,6 +95,9 @@ OCTETS: Final = frozenset(map(str, range(256)))
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # what resolvers take for an IPv4 address
+_AWS_SERVED: Final = re.compile(
+    r"(?:.*\.)?(?:cloudfront\.net|on\.aws|(?:execute-api|lambda|sqs|dynamodb|s3)[a-z0-9.-]*\.amazonaws\.com(?:\.cn)?)"
+)
 _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?(?:#.*)?")
 _VISIBLE: Final = re.compile(r"[!-\[\]-~]+")  # ASCII without control characters, space and backslash
@@ -143,26 +157,28 @@ def parse_host(text: str) -> str:
     """
     if is_ipv4(text):
         return text
-    if not text.isascii():
-        raise AddressRefused(Refusal.NOT_ASCII)
     if ":" in text:
         return _parse_ipv6(text)
-    name = text.lower()
+    name = text.lower() if text.isascii() else _a_labels(text)
     if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name) or _NUMERIC.fullmatch(name):
         raise AddressRefused(Refusal.MALFORMED)
     if "." not in name or name.endswith(_LOCAL_SUFFIXES):
         raise AddressRefused(Refusal.LOCAL_NAME)
+    if "xn--" in name and _a_labels(name) != name:
+        raise AddressRefused(Refusal.NAME)
     return name
 
 
 def parse_url(text: str, *, allow_http: bool = False) -> Url:
     """A URL that may be fetched by its spelling: https (http where allowed), no credentials; raises AddressRefused."""
     match = _URL.fullmatch(text)
-    if not text.isascii():
-        raise AddressRefused(Refusal.NOT_ASCII)
-    if match is None or len(text) > MAX_URL_CHARS or not _VISIBLE.fullmatch(text):
+    if match is None or len(text) > MAX_URL_CHARS:
         raise AddressRefused(Refusal.MALFORMED)
     scheme, authority, target = match[1].lower(), match[2], match[3] or "/"
+    if not target.isascii():
+        raise AddressRefused(Refusal.NOT_ASCII)
+    if not _VISIBLE.fullmatch(target) or (authority.isascii() and not _VISIBLE.fullmatch(authority or "-")):
+        raise AddressRefused(Refusal.MALFORMED)
     if scheme != "https" and not (scheme == "http" and allow_http):
         raise AddressRefused(Refusal.SCHEME)
     if "@" in authority:
@@ -206,6 +222,41 @@ def _ranges(networks: Networks) -> dict[int, list[tuple[int, int, Refusal]]]:
         network = ip_network(text)
         out[network.version].append((int(network.network_address), int(network.broadcast_address), reason))
     return out
+
+
+def own_hosts(*urls: str) -> frozenset[str]:
+    """What `is_ours` knows of the pool's own URLs: each host:port, and each name by itself."""
+    found: set[str] = set()
+    for text in filter(None, urls):
+        url = parse_url(text, allow_http=True)
+        found.add(f"{url.host}:{url.port}")
+        found |= set() if is_address(url.host) else {url.host}
+    return frozenset(found)
+
+
+def is_ours(host: str, port: int, own: frozenset[str] = frozenset()) -> bool:
+    """Whether an endpoint is the pool itself (`own_hosts`), or an API, function or distribution that AWS serves by name."""
+    return host in own or f"{host}:{port}" in own or _AWS_SERVED.fullmatch(host) is not None
+
+
+def _a_labels(name: str) -> str:
+    """A name as it goes over the wire (xn--…), by IDNA 2008 alone: nothing is mapped, case aside."""
+    import idna  # its tables take a while; most lists need none
+
+    try:
+        encoded = idna.encode(name.lower()).decode()
+        labels = [idna.ulabel(label) for label in encoded.split(".")]
+    except (idna.IDNAError, UnicodeError, ValueError, IndexError) as error:
+        raise AddressRefused(Refusal.NAME) from error
+    if any(_mixes_scripts(label) for label in labels):
+        raise AddressRefused(Refusal.NAME)
+    return encoded
+
+
+def _mixes_scripts(label: str) -> bool:
+    """Letters that look alike, side by side: Latin, Cyrillic and Greek never share an honest label."""
+    scripts = {unicodedata.name(sign, "").partition(" ")[0] for sign in label if sign.isalpha()}
+    return len(scripts & {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}) > 1
 
 
 def _parse_ipv6(text: str) -> str:
