@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -14,20 +16,40 @@ from proxypool.sources.formats.line import parse_line
 from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection, read_document
 from proxypool.sources.formats.text import decode
 
+MAX_DEPTH: Final = 256  # the parser's time grows with the depth at every tag; pages stay below 50
+_TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
+_UNCLOSED: Final = frozenset(
+    "area base br col embed hr img input link meta source track wbr p li dt dd tr td th tbody thead tfoot option".split()
+)
+
 
 def parse(file: Readable, options: Options) -> Iterator[Parsed]:
     """The proxies of a page; a page without any is one rejected row."""
-    tree = LexborHTMLParser(decode(read_document(file)))
+    text = decode(read_document(file))
+    if _depth(text) > MAX_DEPTH:
+        yield Parsed(rejected=Counter({Rejection.TOO_DEEP: 1}))
+        return
+    tree = LexborHTMLParser(text)
     tree.strip_tags(["script", "style", "noscript", "template"])
     found: list[Proxy] = []
     rejected: Counter[str] = Counter()
     for table in tree.css("table"):
-        if table.css_first("table table") is None:  # a table around tables is layout
+        if all(inner == table for inner in table.css("table")):  # a table around tables is layout
             _read_table(table, options, found, rejected)
     if not found:
         rejected = Counter()
         _read_text(tree, options, found, rejected)
     yield Parsed(proxies=tuple(found), rejected=rejected)
+
+
+def _depth(text: str) -> int:
+    """How deep the elements may be nested at most; what closes itself does not count."""
+    depth = deepest = 0
+    for closing, name in _TAG.findall(text):
+        if name.lower() not in _UNCLOSED:
+            depth = max(0, depth - 1) if closing else depth + 1
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def _read_table(table: LexborNode, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
