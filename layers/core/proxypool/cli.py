@@ -88,6 +88,29 @@ def scrape(source_id: str, as_json: Json = False, url: Url = "") -> None:
     _show(_ask("POST", f"/sources/{_part(source_id)}/scrape", url, as_json), as_json)
 
 
+@sources.command("test")
+def test_source(
+    place: Annotated[str, typer.Argument(help="A URL or a file.")],
+    parser: Annotated[str, typer.Option(help="A format; json:path.to.rows for a part of a document.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="Of rows that name none.")] = "http",
+    allow_http: Annotated[bool, typer.Option("--allow-http", help="The URL may be plain http.")] = False,
+    allow_private: Annotated[bool, typer.Option("--allow-private", help="Private and loopback proxies count.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All proxies, not ten.")] = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Show what a list would yield: nothing is stored, and no stack is needed."""
+    from proxypool.sources import preview as dry
+
+    with answers(as_json):
+        try:
+            found = dry.test(
+                place, parser=parser, protocol=protocol, allow_http=allow_http, allow_private=allow_private, every=every
+            )
+        except dry.Unusable as error:
+            fail(USAGE, str(error), as_json)
+    typer.echo(json.dumps(found.as_json()) if as_json else "\n".join(found.lines()))
+
+
 @app.command()
 def stats(as_json: Json = False, url: Url = "") -> None:
     """Show how the pool is."""

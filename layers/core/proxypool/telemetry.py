@@ -119,6 +119,8 @@ def masked(text: str) -> str:
 def _masked(key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _masked(str(name), item) for name, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a proxy: its own text hides its password
+        return masked(str(value))
     if isinstance(value, list | tuple):
         return [_masked(key, item) for item in value]
     if isinstance(value, str):

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.errors import AddressRefused
-from proxypool.network.address import Refusal, parse_endpoint, parse_host, parse_port, parse_url, refusal
+from proxypool.network.address import (
+    Refusal,
+    is_ours,
+    own_hosts,
+    parse_endpoint,
+    parse_host,
+    parse_port,
+    parse_url,
+    refusal,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +51,9 @@ from proxypool.network.address import Refusal, parse_endpoint, parse_host, parse
         ("ff02::1", "multicast"),
         ("8000::1", "reserved"),
         ("1.2.3", "malformed"),
+        ("168.63.129.16", "metadata"),  # Azure's, in a public network
+        ("100.100.100.200", "metadata"),  # Alibaba's
+        ("fd20:ce::254", "metadata"),  # Google's
     ],
 )
 def test_an_address_that_is_not_public_is_refused_with_its_reason(address: str, reason: str) -> None:
@@ -87,6 +99,61 @@ def test_a_port_that_is_not_canonical_is_refused(port: str) -> None:
     assert caught.value.reason in (Refusal.PORT, Refusal.PORT_REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("BÜCHER.example", "xn--bcher-kva.example"),
+        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ("пример.example", "xn--e1afmkfd.example"),
+    ],
+)
+def test_a_name_beyond_ascii_goes_by_its_a_label(name: str, written: str) -> None:
+    """Input 14: logs and connections see xn--…, whatever it looks like."""
+    assert parse_host(name) == written
+    assert parse_url(f"https://{name}/").host == written
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "аpple.com",  # Cyrillic а among Latin letters
+        "xn--pple-43d.com",  # the same, written as an A-label
+        "a​b.com",  # zero width
+        "‮a.com",  # bidi
+        "xn--a.com",  # no A-label at all
+        "ａpple.com",  # fullwidth: IDNA 2008 maps nothing
+        "☃.example",  # a symbol
+    ],
+)
+def test_a_name_that_idna_2008_does_not_know_or_that_mixes_scripts_is_refused(name: str) -> None:
+    """Input 14."""
+    with pytest.raises(AddressRefused) as caught:
+        parse_host(name)
+
+    assert caught.value.reason in (Refusal.NAME, Refusal.MALFORMED)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "ours"),
+    [
+        ("judge.example", 80, True),  # the pool's own judge, whatever the port
+        ("127.0.0.1", 9000, True),  # a local one by its port alone: proxies live beside it
+        ("127.0.0.1", 9001, False),
+        ("abc123.execute-api.eu-west-1.amazonaws.com", 443, True),
+        ("abc.lambda-url.us-east-1.on.aws", 443, True),
+        ("d111.cloudfront.net", 80, True),
+        ("sqs.us-east-1.amazonaws.com", 443, True),
+        ("ec2-1-2-3-4.compute-1.amazonaws.com", 8080, False),  # somebody's machine may be a proxy
+    ],
+)
+def test_the_pool_itself_is_no_proxy(host: str, port: int, ours: bool) -> None:
+    """Input 13: no loop through the judge, the API or what AWS serves by name."""
+    own = own_hosts("https://judge.example/", "http://127.0.0.1:9000/", "")
+
+    assert is_ours(host, port, own) is ours
+
+
 def test_spellings_of_one_endpoint_become_one() -> None:
     """Input 17."""
     assert parse_endpoint("[::ffff:1.2.3.4]", "80") == parse_endpoint("1.2.3.4", "80") == ("1.2.3.4", 80)
@@ -106,7 +173,8 @@ def test_spellings_of_one_endpoint_become_one() -> None:
         ("https://h\\@evil.example/", "malformed"),  # input 14: httpx reads host = evil
         ("https://a.example/\r\nX: y", "malformed"),
         ("https://a%2eexample/", "malformed"),
-        ("https://аpple.com/", "not_ascii"),
+        ("https://аpple.com/", "name"),  # a Cyrillic а among Latin letters
+        ("https://a.example/ü", "not_ascii"),
         ("https://a.example:25/", "port_refused"),
         ("https://a.example:065/", "port"),
         ("https://[fe80::1%25eth0]/", "malformed"),

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from proxypool.errors import AddressRefused
+from proxypool.network.address import FORBIDDEN, Refusal
 from proxypool.network.guard import resolve
 
 
@@ -42,3 +43,27 @@ def test_a_literal_is_vetted_without_a_lookup() -> None:
         _resolve("1.1.1.1", host="127.0.0.1")
 
     assert caught.value.reason == "loopback"
+
+
+def test_the_judge_is_not_asked_as_a_proxy() -> None:
+    """Input 13."""
+    with pytest.raises(AddressRefused) as caught:
+        asyncio.run(resolve("judge.example", 80, allow_loopback=False, own=frozenset({"judge.example"})))
+
+    assert caught.value.reason == "ours"
+
+
+def test_private_networks_open_by_the_table_and_metadata_never_does() -> None:
+    """Case 16: a source that may name private addresses passes a table without them."""
+    table = tuple(entry for entry in FORBIDDEN if entry[1] is not Refusal.PRIVATE)
+
+    def reach(host: str) -> str:
+        try:
+            return asyncio.run(resolve(host, 80, allow_loopback=False, networks=table))[0]
+        except AddressRefused as refused:
+            return refused.reason
+
+    assert [reach(host) for host in ("10.0.0.1", "[fd12::1]")] == ["10.0.0.1", "fd12::1"]
+    assert [reach(host) for host in ("169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "127.0.0.1")] == [
+        "link_local", "metadata", "metadata", "loopback",
+    ]  # fmt: skip

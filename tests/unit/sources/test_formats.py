@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxypool.proxies.proxy import Protocol
-from proxypool.sources.formats import Parsed, formats, parse
+from proxypool.errors import AddressRefused
+from proxypool.proxies.proxy import Protocol, Proxy
+from proxypool.sources.formats import REASONS, Parsed, formats, parse
+from proxypool.sources.formats.line import parse_line
 
 
 def _urls(text: str | bytes, name: str = "auto") -> list[str]:
@@ -34,6 +39,21 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
         ("[2001:DB8::1]:80", "http://[2001:db8::1]:80"),
         ("socks5h://PR.Example.net:1080/", "socks5://pr.example.net:1080"),
         ("198.51.100.1:80  # note", "http://198.51.100.1:80"),
+        ("198.51.100.1:80#Germany", "http://198.51.100.1:80"),
+        ("198.51.100.1:80  // was socks5", "http://198.51.100.1:80"),
+        ("198.51.100.1 8080", "http://198.51.100.1:8080"),  # columns, by every usual separator
+        ("198.51.100.1;8080;US;elite", "http://198.51.100.1:8080"),
+        ("198.51.100.1,8080,socks5,120", "socks5://198.51.100.1:8080"),
+        ("198.51.100.1:8080|SOCKS4|DE", "socks4://198.51.100.1:8080"),
+        ("198.51.100.1:8080 socks5 Germany", "socks5://198.51.100.1:8080"),
+        ("| 198.51.100.1 | 8080 | US |", "http://198.51.100.1:8080"),
+        ("1,198.51.100.1,8080", "http://198.51.100.1:8080"),  # a number in front
+        ("socks5\t198.51.100.1\t1080", "socks5://198.51.100.1:1080"),
+        ("pr.example.net;7777;US", "http://pr.example.net:7777"),
+        ("u:p@198.51.100.1:80,US", "http://u:p@198.51.100.1:80"),
+        ("198.51.100.1:80:u:p;w", "http://u:p%3Bw@198.51.100.1:80"),  # a separator inside of a password
+        ("u-sess-{session}-cc-{country}:p@gw.example.net:7000", "http://u-sess-%7Bsession%7D-cc-%7Bcountry%7D:p@gw.example.net:7000"),
+        ("Bücher.example:80", "http://xn--bcher-kva.example:80"),
     ],
 )
 def test_a_line_is_read_in_every_usual_layout(line: str, url: str) -> None:
@@ -78,10 +98,16 @@ def test_a_bad_line_costs_one_line() -> None:
         ("http://u:p%0d%0aX@198.51.100.1:80", "credentials"),  # input 16
         ("http://u:%00@198.51.100.1:80", "credentials"),
         (f"http://u:{'x' * 256}@198.51.100.1:80", "credentials"),
-        ("x" * 513, "too_long"),  # input 26
+        ("x" * 200 + "." + "y" * 400 + ":80", "too_long"),  # input 26
+        ("word " * 200, "too_long"),
+        ("x" * 70_000, "no_address"),
+        (f'{{"ip": "{"x" * 70_000}"}}', "too_long"),
+        ("198.51.100.1", "no_port"),
+        ("198.51.100.1:", "port"),
+        ("Free proxies! join t.me/x", "no_address"),
         ("198.51.100.1:80\x00", "control"),
         ("\x1b[31m198.51.100.1:80", "control"),
-        ("<html>captcha</html>", "malformed"),  # input 24
+        ("<html>captcha</html>", "no_address"),  # input 24
     ],
 )
 def test_a_rejected_line_is_counted_with_its_reason(line: str, reason: str) -> None:
@@ -149,13 +175,71 @@ def test_json_nested_too_deep_is_counted() -> None:
     assert (parsed.proxies, dict(parsed.rejected)) == ((), {"too_deep": 1})
 
 
+_PIECES = st.sampled_from(
+    ["198.51.100.1", ":", "80", "@", "u:p", "{", "}", "[", "]", '"', ",", "ip", "port", "<table>", "<tr>", "<td>", "</td>", "</table>",
+     "\n", "\r", "\t", " ", ";", "|", "http://", "socks5", "#", "%40", "{session}", "xn--", "é", "\0", "\x1b", "٨", "//", "<html>"]
+)  # fmt: skip
+
+
 @given(
-    st.sampled_from(sorted(formats())),
-    st.binary(max_size=300) | st.text(alphabet='[]{}:,"@./0123456789iport\n', max_size=300).map(str.encode),
+    st.sampled_from([*sorted(formats()), "json:a.0"]),
+    st.binary(max_size=300)
+    | st.lists(_PIECES, max_size=60).map("".join).map(str.encode)
+    | st.lists(_PIECES, max_size=60).map(lambda pieces: gzip.compress("".join(pieces).encode(), mtime=0))
+    | st.binary(max_size=100).map(lambda raw: b"PK\x03\x04" + raw)
+    | st.binary(max_size=100).map(lambda raw: b"\xff\xfe" + raw),
 )
 def test_no_bytes_break_a_format(name: str, raw: bytes) -> None:
-    """Input 28 and I18: no exception, and no more rows than the input can hold; each id can be computed."""
+    """Inputs 26 and 28, I18: no exception, no more rows than the input can hold, and no reason out of the closed set."""
     parsed = parse(name, raw, default_protocol=Protocol.HTTP)
+    size = len(raw) if raw[:2] != b"\x1f\x8b" else 20 * 60
 
-    assert len(parsed.proxies) * 3 <= len(raw)
+    assert len(parsed.proxies) * 3 <= size
     assert len({proxy.id for proxy in parsed.proxies}) == len(parsed.proxies)
+    assert set(parsed.rejected) <= REASONS
+
+
+@given(st.lists(_PIECES, max_size=12).map("".join))
+def test_the_quick_way_and_the_careful_one_agree(line: str) -> None:
+    """The layouts that are split at colons give what `parse_line` gives."""
+    line = line.replace("\n", "").replace("\r", "").strip()
+    if line[:1] in ("", "{", "<", "#", ";") or line.startswith("//"):
+        return
+    try:
+        careful = [parse_line(line, Protocol.HTTP)]
+    except AddressRefused:
+        careful = []
+
+    assert list(_parse(line, "lines").proxies) == careful
+
+
+_TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, blacklist_categories=("Cs", "Cc")), max_size=40)
+
+
+@given(
+    st.sampled_from(list(Protocol)),
+    st.sampled_from(["198.51.100.1", "2001:db8::1", "gw.example.net", "xn--bcher-kva.example"]),
+    st.integers(1, 65_535).filter(lambda port: port != 25),
+    st.none() | st.tuples(_TEXTS.filter(bool), st.none() | _TEXTS),
+)
+def test_a_proxy_is_the_same_after_its_own_url(protocol: Protocol, host: str, port: int, login: tuple[str, str | None] | None) -> None:
+    """Case 9, input 17: credentials survive byte for byte, percent signs included; a second time changes nothing."""
+    proxy = Proxy(protocol, host, port, *(login or (None, None)))
+
+    for name in ("lines", "auto"):
+        again = _parse(proxy.url, name).proxies[0]
+        assert (again, again.id, again.url) == (proxy, proxy.id, proxy.url)
+    as_json = json.dumps(
+        [{"protocol": protocol, "host": host, "port": port, "username": proxy.username, "password": proxy.password}]
+    )
+    assert [one.id for one in _parse(as_json, "json").proxies] == [proxy.id]
+
+
+@given(_TEXTS.filter(lambda text: text and not set(text) & set(":@ \t#") and not any(map(str.isspace, text))), _TEXTS)
+def test_what_stands_behind_colons_is_taken_as_it_is(username: str, password: str) -> None:
+    """Case 11: nothing is percent-encoded in host:port:user:pass."""
+    if any(map(str.isspace, password)) or "@" in password:
+        return
+    (proxy,) = _parse(f"198.51.100.1:80:{username}:{password}", "lines").proxies
+
+    assert (proxy.username, proxy.password) == (username, password)

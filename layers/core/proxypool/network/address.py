@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -21,7 +23,8 @@ class Refusal(StrEnum):
     """Why an address, port or URL is refused: the closed set."""
 
     MALFORMED = "malformed"  # no canonical spelling of anything
-    NOT_ASCII = "not_ascii"  # a name beyond ASCII is written in its A-label form (xn--…)
+    NOT_ASCII = "not_ascii"  # a URL beyond ASCII
+    NAME = "name"  # not a name by IDNA 2008, or one that mixes scripts to look like another
     PORT = "port"  # not 1–65535 in canonical decimal
     PORT_REFUSED = "port_refused"  # mail: never
     LOCAL_NAME = "local_name"  # a name that only means something inside of a network
@@ -38,6 +41,7 @@ class Refusal(StrEnum):
     BENCHMARK = "benchmark"
     MULTICAST = "multicast"
     RESERVED = "reserved"
+    OURS = "ours"  # the pool's own judge or API, or what AWS serves under its names: a loop
     WRAPPED = "wrapped"  # an IPv4 address inside of an IPv6 one: normalised differently by everyone
 
 
@@ -46,8 +50,10 @@ Networks = tuple[tuple[str, Refusal], ...]
 FORBIDDEN: Final[Networks] = (
     ("0.0.0.0/8", Refusal.UNSPECIFIED),
     ("10.0.0.0/8", Refusal.PRIVATE),
+    ("100.100.100.200/32", Refusal.METADATA),  # Alibaba's
     ("100.64.0.0/10", Refusal.SHARED),
     ("127.0.0.0/8", Refusal.LOOPBACK),
+    ("168.63.129.16/32", Refusal.METADATA),  # Azure's; in a public network
     ("169.254.0.0/16", Refusal.LINK_LOCAL),
     ("172.16.0.0/12", Refusal.PRIVATE),
     ("192.0.0.0/24", Refusal.RESERVED),
@@ -71,22 +77,28 @@ FORBIDDEN: Final[Networks] = (
     ("2002::/16", Refusal.WRAPPED),  # 6to4
     ("3fff::/20", Refusal.DOCUMENTATION),
     ("fd00:ec2::/32", Refusal.METADATA),
+    ("fd20:ce::254/128", Refusal.METADATA),  # Google's
     ("fc00::/7", Refusal.PRIVATE),
     ("fe80::/10", Refusal.LINK_LOCAL),
     ("ff00::/8", Refusal.MULTICAST),
     ("4000::/2", Refusal.RESERVED),
-    ("8000::/1", Refusal.RESERVED),
+    ("8000::/2", Refusal.RESERVED),
+    ("c000::/3", Refusal.RESERVED),
+    ("e000::/4", Refusal.RESERVED),
+    ("f000::/5", Refusal.RESERVED),
+    ("f800::/6", Refusal.RESERVED),  # up to the private ones, which a source's flag may open
+    ("fe00::/8", Refusal.RESERVED),
 )
 """Networks that are not the public internet, by the IANA registries; the first that holds an address gives the reason."""
 
-_REFUSED_PORTS: Final = frozenset({25})
-_OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_IPV4: Final = re.compile(IPV4)
-_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
+_REFUSED_PORTS: Final = frozenset({"25"})
+OCTETS: Final = frozenset(map(str, range(256)))
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # what resolvers take for an IPv4 address
+_AWS_SERVED: Final = re.compile(
+    r"(?:.*\.)?(?:cloudfront\.net|on\.aws|(?:execute-api|lambda|sqs|dynamodb|s3)[a-z0-9.-]*\.amazonaws\.com(?:\.cn)?)"
+)
 _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?(?:#.*)?")
 _VISIBLE: Final = re.compile(r"[!-\[\]-~]+")  # ASCII without control characters, space and backslash
@@ -121,11 +133,22 @@ def parse_endpoint(host: str, port: str) -> tuple[str, int]:
 
 def parse_port(text: str) -> int:
     """1–65535 in plain ASCII digits without a leading zero, and not mail's; raises AddressRefused."""
-    if not _PORT.fullmatch(text) or int(text) > 65_535:
-        raise AddressRefused(Refusal.PORT)
-    if int(text) in _REFUSED_PORTS:
-        raise AddressRefused(Refusal.PORT_REFUSED)
-    return int(text)
+    port = ports().get(text)
+    if port is None:
+        raise AddressRefused(Refusal.PORT_REFUSED if text in _REFUSED_PORTS else Refusal.PORT)
+    return port
+
+
+@cache
+def ports() -> Mapping[str, int]:
+    """Every port that may be used, by its one spelling: a look-up costs a third of a match and a conversion."""
+    return {str(port): port for port in range(1, 65_536) if str(port) not in _REFUSED_PORTS}
+
+
+def is_ipv4(text: str) -> bool:
+    """Whether a text is a canonical IPv4 address."""
+    octets = text.split(".")
+    return len(octets) == 4 and OCTETS.issuperset(octets)
 
 
 def parse_host(text: str) -> str:
@@ -133,28 +156,30 @@ def parse_host(text: str) -> str:
 
     An IPv4-mapped IPv6 address becomes the IPv4 address that it is. Raises AddressRefused.
     """
-    if _IPV4.fullmatch(text):
+    if is_ipv4(text):
         return text
-    if not text.isascii():
-        raise AddressRefused(Refusal.NOT_ASCII)
     if ":" in text:
         return _parse_ipv6(text)
-    name = text.lower()
+    name = text.lower() if text.isascii() else _a_labels(text)
     if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name) or _NUMERIC.fullmatch(name):
         raise AddressRefused(Refusal.MALFORMED)
     if "." not in name or name.endswith(_LOCAL_SUFFIXES):
         raise AddressRefused(Refusal.LOCAL_NAME)
+    if "xn--" in name and _a_labels(name) != name:
+        raise AddressRefused(Refusal.NAME)
     return name
 
 
 def parse_url(text: str, *, allow_http: bool = False) -> Url:
     """A URL that may be fetched by its spelling: https (http where allowed), no credentials; raises AddressRefused."""
     match = _URL.fullmatch(text)
-    if not text.isascii():
-        raise AddressRefused(Refusal.NOT_ASCII)
-    if match is None or len(text) > MAX_URL_CHARS or not _VISIBLE.fullmatch(text):
+    if match is None or len(text) > MAX_URL_CHARS:
         raise AddressRefused(Refusal.MALFORMED)
     scheme, authority, target = match[1].lower(), match[2], match[3] or "/"
+    if not target.isascii():
+        raise AddressRefused(Refusal.NOT_ASCII)
+    if not _VISIBLE.fullmatch(target) or (authority.isascii() and not _VISIBLE.fullmatch(authority or "-")):
+        raise AddressRefused(Refusal.MALFORMED)
     if scheme != "https" and not (scheme == "http" and allow_http):
         raise AddressRefused(Refusal.SCHEME)
     if "@" in authority:
@@ -170,7 +195,7 @@ def parse_url(text: str, *, allow_http: bool = False) -> Url:
 
 def is_address(host: str) -> bool:
     """Whether a canonical host is an IP address (else it is a name)."""
-    return ":" in host or _IPV4.fullmatch(host) is not None
+    return ":" in host or is_ipv4(host)
 
 
 def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
@@ -200,6 +225,41 @@ def _ranges(networks: Networks) -> dict[int, list[tuple[int, int, Refusal]]]:
         network = ip_network(text)
         out[network.version].append((int(network.network_address), int(network.broadcast_address), reason))
     return out
+
+
+def own_hosts(*urls: str) -> frozenset[str]:
+    """What `is_ours` knows of the pool's own URLs: each host:port, and each name by itself."""
+    found: set[str] = set()
+    for text in filter(None, urls):
+        url = parse_url(text, allow_http=True)
+        found.add(f"{url.host}:{url.port}")
+        found |= set() if is_address(url.host) else {url.host}
+    return frozenset(found)
+
+
+def is_ours(host: str, port: int, own: frozenset[str] = frozenset()) -> bool:
+    """Whether an endpoint is the pool itself (`own_hosts`), or an API, function or distribution that AWS serves by name."""
+    return host in own or f"{host}:{port}" in own or _AWS_SERVED.fullmatch(host) is not None
+
+
+def _a_labels(name: str) -> str:
+    """A name as it goes over the wire (xn--…), by IDNA 2008 alone: nothing is mapped, case aside."""
+    import idna  # its tables take a while; most lists need none
+
+    try:
+        encoded = idna.encode(name.lower()).decode()
+        labels = [idna.ulabel(label) for label in encoded.split(".")]
+    except (idna.IDNAError, UnicodeError, ValueError, IndexError) as error:
+        raise AddressRefused(Refusal.NAME) from error
+    if any(_mixes_scripts(label) for label in labels):
+        raise AddressRefused(Refusal.NAME)
+    return encoded
+
+
+def _mixes_scripts(label: str) -> bool:
+    """Letters that look alike, side by side: Latin, Cyrillic and Greek never share an honest label."""
+    scripts = {unicodedata.name(sign, "").partition(" ")[0] for sign in label if sign.isalpha()}
+    return len(scripts & {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}) > 1
 
 
 def _parse_ipv6(text: str) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final
 
 from proxypool.errors import AddressRefused
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, parse_endpoint, refusal
+from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_ours, parse_endpoint, refusal
 from proxypool.telemetry import Metric, count
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
@@ -41,13 +41,17 @@ async def resolve(
     allow_loopback: bool,
     networks: Networks = FORBIDDEN,
     lookup: Lookup = system_lookup,
+    own: frozenset[str] = frozenset(),
 ) -> tuple[str, int]:
     """The IP address and port to connect to, vetted; connect to it and to nothing else, keep Host and SNI.
 
-    Raises AddressRefused, also where a single one of a name's addresses is forbidden. IPv4 is preferred: Lambda has no
+    Raises AddressRefused, also where a single one of a name's addresses is forbidden, and where a proxy is the pool itself
+    (`own`: see `own_hosts`; empty where the pool asks its own judge). IPv4 is preferred: Lambda has no
     IPv6 egress outside of a VPC.
     """
     host, port = parse_endpoint(host, str(port))
+    if own and is_ours(host, port, own):
+        raise AddressRefused(Refusal.OURS)
     addresses = [host] if is_address(host) else await lookup(host, port)
     if not addresses:
         raise AddressRefused(Refusal.UNRESOLVED)

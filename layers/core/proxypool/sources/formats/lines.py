@@ -1,150 +1,134 @@
-"""Plain text, one proxy a line, in the layouts that lists really use. Straight first: most lines are `ip:port`.
+"""Plain text, one proxy a line (layouts: `line.py`); a line may also be a JSON object or a row of an HTML table.
 
-    ip:port · host:port · [v6]:port · scheme://… · user:pass@host:port · host:port@user:pass · host:port@socks5
-    host:port:user · host:port:user:pass
-
-Blank lines and comments (#, //) are no rows. A line ends at its first white space: what follows is not the address.
+The common layouts are read here by splitting at colons, the rest by the careful way; a test holds that both agree. Blank
+lines and comments (#, ;, //) are no rows.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
-from urllib.parse import unquote
 
 from proxypool.errors import AddressRefused
-from proxypool.network.address import IPV4, parse_endpoint
+from proxypool.network.address import OCTETS, is_ipv4, ports
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.sources.formats import Parsed
+from proxypool.sources.formats import json
+from proxypool.sources.formats.line import MAX_CREDENTIAL_BYTES, SCHEMES, make_proxy, parse_line
+from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection
+from proxypool.sources.formats.text import MAX_ROW_BYTES, blocks
 
-MAX_LINE_BYTES: Final = 512
-MAX_CREDENTIAL_BYTES: Final = 255  # what SOCKS5 carries
-SCHEMES: Final = {
-    "http": Protocol.HTTP,
-    "https": Protocol.HTTPS,
-    "socks4": Protocol.SOCKS4,
-    "socks4a": Protocol.SOCKS4,
-    "socks5": Protocol.SOCKS5,
-    "socks5h": Protocol.SOCKS5,
-}
-_PLAIN: Final = re.compile(rf"({IPV4}):([1-9][0-9]{{0,4}})")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNSENDABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_PLAIN: Final = bytes((10, *range(32, 127)))  # printable ASCII and line feeds
+_MAX_NAME_CHARS: Final = 63  # then no label is too long
+_NAME: Final = re.compile(r"(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z]{2,24}")
+_ROW: Final = re.compile(r"<t[dD][^>]*>\s*([0-9.]{7,15})\s*</t[dD]>\s*<t[dD][^>]*>\s*([0-9]{1,6})\s*</t[dD]>")
+_CELL: Final = re.compile(r"<td[^>]*>\s*(socks4|socks5|http|https)\s*</td>", re.IGNORECASE)
+_COMMENTS: Final = frozenset("#;")
+_LOCAL_ENDINGS: Final = ("local", "internal", "localhost", "localdomain", "arpa")
 
 
-def parse(raw: bytes, *, default_protocol: Protocol) -> Parsed:
-    """The proxies of a text; see the module for the layouts. A bad line is counted by its reason."""
-    found: dict[Proxy, None] = {}
-    rejected: Counter[str] = Counter()
-    plain = _PLAIN.fullmatch
-    for line in decode(raw).replace("\r", "\n").split("\n"):
-        text = line.strip()
-        if not text or text.startswith(("#", "//")):
+def parse(file: Readable, options: Options) -> Iterator[Parsed]:
+    """The proxies of a text; see the module. A bad line is counted by its reason."""
+    for text in blocks(file):
+        found: list[Proxy] = []
+        rejected: Counter[str] = Counter()
+        _parse_block(text, options, found, rejected)
+        yield Parsed(proxies=tuple(found), rejected=rejected)
+
+
+def _parse_block(text: str, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
+    protocol, is_plain = options.default_protocol, text.isascii() and not text.encode().translate(None, _PLAIN)
+    make: Callable[[tuple[object, ...]], Proxy] = partial(tuple.__new__, Proxy)  # without a Python frame
+    add, port_of, is_octets, others = found.append, ports().get, OCTETS.issuperset, _Others(options, found, rejected)
+    for line in text.split("\n"):
+        parts = line.split(":")
+        count = len(parts)
+        if count == 2:
+            port = port_of(parts[1])
+            octets = parts[0].split(".")
+            if port and len(octets) == 4 and is_octets(octets):
+                add(make((protocol, parts[0], port, None, None)))
+                continue
+        elif count == 4 and is_plain:
+            proxy = _with_credentials(line, parts, protocol)
+            if proxy is not None:
+                add(proxy)
+                continue
+        elif not line or line[0] in _COMMENTS:
             continue
-        match = plain(text)
-        if match is not None and (port := int(match[2])) <= 65_535 and port != 25:
-            found[Proxy(default_protocol, match[1], port)] = None
+        elif count == 1 and line.isalnum():
+            rejected[Rejection.NO_ADDRESS] += 1
             continue
+        others.read(line)
+
+
+def _with_credentials(line: str, parts: list[str], protocol: Protocol) -> Proxy | None:
+    """scheme://user:pass@host:port and host:port:user:pass where nothing is encoded or doubtful, None elsewhere."""
+    first, second, third, fourth = parts
+    if " " in line or len(line) > MAX_CREDENTIAL_BYTES:
+        return None
+    port_of = ports().get
+    if second[:2] == "//":
+        named, port = SCHEMES.get(first), port_of(fourth)
+        password, mark, host = third.rpartition("@")
+        if named and port and mark and len(second) > 2 and "%" not in line and _is_usual_host(host):
+            return Proxy(named, host, port, second[2:], password)
+        return None
+    port = port_of(second)
+    if port and third and "@" not in line and is_ipv4(first):
+        return Proxy(protocol, first, port, third, fourth)
+    return None
+
+
+def _is_usual_host(host: str) -> bool:
+    if is_ipv4(host):
+        return True
+    return (
+        len(host) <= _MAX_NAME_CHARS
+        and _NAME.fullmatch(host) is not None
+        and "xn--" not in host
+        and not host.endswith(_LOCAL_ENDINGS)
+    )
+
+
+class _Others:
+    """What is not one of the common layouts."""
+
+    __slots__ = ("found", "options", "rejected")
+
+    def __init__(self, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
+        self.options, self.found, self.rejected = options, found, rejected
+
+    def read(self, line: str) -> None:
+        """Adds the line's proxies, or its reason."""
+        line = line.strip()
+        first = line[:1]
+        if not first or first in _COMMENTS or line.startswith("//"):
+            return
         try:
-            found[parse_line(text, default_protocol)] = None
+            if first == "{":
+                json.read_row(_bounded(line), self.options, self.found, self.rejected)
+            elif first == "<":
+                self.found.append(_html_row(_bounded(line), self.options.default_protocol))
+            else:
+                self.found.append(parse_line(line, self.options.default_protocol))
         except AddressRefused as refused:
-            rejected[refused.reason] += 1
-    return Parsed(proxies=tuple(found), rejected=rejected)
+            self.rejected[refused.reason] += 1
 
 
-def parse_line(text: str, default_protocol: Protocol) -> Proxy:
-    """The proxy that a line names; raises AddressRefused with the reason."""
-    if len(text.encode("utf-8", "replace")) > MAX_LINE_BYTES:
-        raise AddressRefused("too_long")
-    if _CONTROL.search(text):
-        raise AddressRefused("control")
-    text = text.split(None, 1)[0]
-    scheme, mark, rest = text.partition("://")
-    if not mark:
-        return _parse_rest(text, default_protocol)
-    protocol = SCHEMES.get(scheme.lower())
-    if protocol is None:
-        raise AddressRefused("scheme")
-    return _parse_rest(rest.rstrip("/"), protocol)
+def _bounded(line: str) -> str:
+    if len(line) > MAX_ROW_BYTES:
+        raise AddressRefused(Rejection.TOO_LONG)
+    return line
 
 
-def make_proxy(protocol: Protocol, host: str, port: str, username: str | None, password: str | None) -> Proxy:
-    """A proxy of texts; raises AddressRefused where the address is not canonical or the credentials cannot be sent."""
-    canonical, number = parse_endpoint(host, port)
-    if not all(_is_sendable(text) for text in (username or "", password or "")):
-        raise AddressRefused("credentials")
-    if not username and not password:
-        return Proxy(protocol, canonical, number)
-    return Proxy(protocol, canonical, number, username or "", password)
+def _html_row(line: str, default_protocol: Protocol) -> Proxy:
+    match = _ROW.search(line)
+    if match is None:
+        raise AddressRefused(Rejection.NO_ADDRESS)
+    host, port = match.groups()
+    named = _CELL.search(line, match.end()) if "ttp" in line.lower() or "ocks" in line.lower() else None
+    return make_proxy(SCHEMES[named[1].lower()] if named else default_protocol, host, port, None, None)
 
-
-def decode(raw: bytes) -> str:
-    """Text of whatever encoding: UTF-16 by its mark, else UTF-8, else Latin-1 (which reads any byte)."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return raw.decode("utf-16", "replace")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("latin-1")
-
-
-def _parse_rest(text: str, protocol: Protocol) -> Proxy:
-    """The line without its scheme."""
-    if "@" not in text:
-        return _parse_colons(text, protocol)
-    left, _, right = text.rpartition("@")  # the last one: passwords hold @, addresses do not
-    if right.lower() in SCHEMES:
-        return _parse_rest(left, SCHEMES[right.lower()])
-    try:
-        return make_proxy(protocol, *_endpoint(right), *_decoded(left))
-    except AddressRefused:
-        address, _, credentials = text.partition("@")  # host:port@user:pass, then
-        with suppress(AddressRefused):
-            return make_proxy(protocol, *_endpoint(address), *_decoded(credentials))
-        raise
-
-
-def _parse_colons(text: str, protocol: Protocol) -> Proxy:
-    """host:port, with :user or :user:pass behind it; nothing is percent-encoded in this layout."""
-    host, tail = _split_host(text)
-    port, _, credentials = tail.partition(":")
-    if not credentials:
-        return make_proxy(protocol, host, port, None, None)
-    username, _, password = credentials.partition(":")
-    return make_proxy(protocol, host, port, username, password)
-
-
-def _endpoint(text: str) -> tuple[str, str]:
-    return _split_host(text.rstrip("/"))
-
-
-def _split_host(text: str) -> tuple[str, str]:
-    """The host (brackets kept) and what follows its colon."""
-    if text.startswith("["):
-        inner, _, tail = text.partition("]")
-        if tail.startswith(":"):
-            return inner + "]", tail[1:]
-        raise AddressRefused("malformed")
-    host, colon, tail = text.partition(":")
-    if not colon:
-        raise AddressRefused("malformed")
-    return host, tail
-
-
-def _decoded(credentials: str) -> tuple[str, str | None]:
-    """User name and password of the URL form, percent-decoded; None where there is no password."""
-    username, colon, password = credentials.partition(":")
-    try:
-        return unquote(username, errors="strict"), unquote(password, errors="strict") if colon else None
-    except UnicodeDecodeError as error:
-        raise AddressRefused("credentials") from error
-
-
-def _is_sendable(text: str) -> bool:
-    """Whether a user name or password fits into a header and a SOCKS5 handshake."""
-    try:
-        return len(text.encode()) <= MAX_CREDENTIAL_BYTES and not _UNSENDABLE.search(text)
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
