@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,9 +63,7 @@ class Api:
 
     url: str
     owner: str = ""  # on a local stack only: who asks
-    region: str = field(
-        default_factory=lambda: os.environ.get("AWS_REGION", os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
-    )
+    region: str = ""  # empty: the one that the address names, else the environment's
     _http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False), repr=False)
 
     def request(
@@ -106,10 +105,16 @@ class Api:
         local = host in ("localhost", "::1") or host.startswith("127.")
         if local or "AWS_ACCESS_KEY_ID" not in os.environ:
             return headers
-        keys = Credentials.from_environment(os.environ)
-        return sign(
-            method, self.url + path, headers, content, service="execute-api", region=self.region, credentials=keys
-        )
+        keys, region = Credentials.from_environment(os.environ), self.region or region_of(self.url, os.environ)
+        return sign(method, self.url + path, headers, content, service="execute-api", region=region, credentials=keys)
+
+
+def region_of(url: str, environment: Mapping[str, str]) -> str:
+    """The region that a request to this address is signed for: API Gateway's own names say it, else AWS_REGION does."""
+    named = re.search(r"\.execute-api\.([a-z0-9-]+)\.", urlsplit(url).hostname or "")
+    if named:
+        return named[1]
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def _limits(seconds: float) -> httpx.Timeout:
