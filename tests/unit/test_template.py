@@ -16,6 +16,8 @@ from proxypool.settings import Settings
 from proxypool.state import SETTINGS_CACHE_SECONDS
 from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
+from proxypool_client import cli
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = template.load(ROOT / "template.yaml")
@@ -96,6 +98,17 @@ def test_every_function_has_its_folder_and_its_sample_event() -> None:
 
     assert len(folders) == 12
     assert folders == {path.stem for path in (ROOT / "events").glob("*.json")}
+
+
+def test_the_outputs_command_is_one_that_the_command_line_takes() -> None:
+    """What a deploy prints is copied and pasted."""
+    line = TEMPLATE["Outputs"]["LeaseByCli"]["Value"]["Fn::Sub"].replace("${Api}", "a1b2")
+    words = re.sub(r"\$\{[^}]*\}", "127.0.0.1", line).split()
+
+    found = CliRunner().invoke(cli.app, [*words[1:-1], "http://127.0.0.1:9"])
+
+    assert words[0] == "proxypool"
+    assert found.exit_code == cli.Exit.UNREACHABLE
 
 
 def test_the_schedules_are_the_documented_ones() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,9 +71,7 @@ class Api:
 
     url: str
     owner: str = ""  # on a local stack only: who asks
-    region: str = field(
-        default_factory=lambda: os.environ.get("AWS_REGION", os.environ.get("AWS_DEFAULT_REGION", "us-east-1"))
-    )
+    region: str = ""  # empty: the one that the address names, else the environment's
     _http: httpx.Client = field(default_factory=lambda: httpx.Client(trust_env=False), repr=False)
 
     def request(
@@ -115,7 +114,17 @@ def signed(url: str, region: str, method: str, path: str, headers: dict[str, str
     if local or "AWS_ACCESS_KEY_ID" not in os.environ:
         return headers
     keys = Credentials.from_environment(os.environ)
-    return sign(method, url + path, headers, content, service="execute-api", region=region, credentials=keys)
+    return sign(
+        method, url + path, headers, content, service="execute-api", region=region or region_of(url, os.environ), credentials=keys
+    )
+
+
+def region_of(url: str, environment: Mapping[str, str]) -> str:
+    """The region that a request to this address is signed for: API Gateway's own names say it, else AWS_REGION does."""
+    named = re.search(r"\.execute-api\.([a-z0-9-]+)\.", urlsplit(url).hostname or "")
+    if named:
+        return named[1]
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
 def unreachable(url: str, error: httpx.HTTPError) -> Unreachable:

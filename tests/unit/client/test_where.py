@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from proxypool_client import NoPool
-from proxypool_client.api import find_stack, find_url
+from proxypool_client.api import find_stack, find_url, region_of
 from proxypool_client.api import signed as sign_request
 
 
@@ -74,6 +74,23 @@ def test_requests_are_signed_but_to_loopback(monkeypatch: pytest.MonkeyPatch, ur
     headers = sign_request(url, "eu-west-1", "GET", "/leases", {}, b"")
 
     assert ("authorization" in headers) is signed
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "region"),
+    [
+        ("https://a1b2.execute-api.eu-west-1.amazonaws.com", {"AWS_REGION": "us-west-2"}, "eu-west-1"),
+        ("https://a1b2.execute-api.cn-north-1.amazonaws.com.cn", {}, "cn-north-1"),
+        ("https://pool.example", {"AWS_REGION": "us-west-2", "AWS_DEFAULT_REGION": "x"}, "us-west-2"),
+        ("https://pool.example", {"AWS_DEFAULT_REGION": "eu-north-1"}, "eu-north-1"),
+        ("https://pool.example", {}, "us-east-1"),
+    ],
+)
+def test_a_request_is_signed_for_the_region_that_the_address_names(
+    url: str, environment: dict[str, str], region: str
+) -> None:
+    """A wrong one is a 403 that says nothing of regions."""
+    assert region_of(url, environment) == region
 
 
 def test_the_package_loads_an_http_library_only_when_it_is_used() -> None:
