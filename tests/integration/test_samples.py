@@ -190,3 +190,21 @@ def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
     ]
     assert {line["proxy_id"] for line in told} == {sampled_proxy().id}
     assert {line["error"] for line in told} == {"Pipeline timeout after 40s"}
+
+
+def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 73: each message by its own id, so that each has its own tries; the handler itself does not raise."""
+    app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
+    records = [{**record, "messageId": name} for name in ("first", "second")]
+
+    def broken(*_: Any) -> Outcome:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(app, "_run", broken)
+
+    assert app.handler({"Records": records}, CONTEXT) == {
+        "batchItemFailures": [{"itemIdentifier": "first"}, {"itemIdentifier": "second"}]
+    }
+    assert {
+        State(deployment.settings.state_table).get(reason_name(name))["reason"] for name in ("first", "second")
+    } == {"RuntimeError"}
