@@ -6,8 +6,9 @@ from functools import cache
 from typing import Any
 
 from proxypool import queues, state, tasks
+from proxypool.checks.batch import Outcome
 from proxypool.checks.table import ChecksTable
-from proxypool.checks.validate import Outcome, Validator
+from proxypool.checks.validate import Validator
 from proxypool.errors import MessageError
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ValidateMessage
