@@ -55,9 +55,7 @@ class Leases(RuleBasedStateMachine):
         for number in range(PROXIES):
             self._index(number, Status.ACTIVE)
 
-    @rule(
-        owner=OWNERS, site=TARGETS, session=SESSIONS, count=st.sampled_from([1, 1, 3]), ttl=st.sampled_from([1, 30])
-    )
+    @rule(owner=OWNERS, site=TARGETS, session=SESSIONS, count=st.sampled_from([1, 1, 3]), ttl=st.sampled_from([1, 30]))
     def acquire(self, owner: str, site: str, session: str, count: int, ttl: int) -> None:
         """A refusal is remembered for 200 ms: time goes on first."""
         self._tick(250)
