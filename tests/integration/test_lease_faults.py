@@ -6,7 +6,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -52,10 +53,8 @@ def a_server(serve: Serve) -> Iterator[str]:
 
 
 def _quietly(serve: Serve, peer: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         serve(peer)
-    except OSError:
-        pass
 
 
 def says(text: str) -> Serve:
@@ -290,8 +289,6 @@ def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
 
 def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> None:
     """I1–I4: each fourth answer is lost, each eighth connection reset; a holder is alone on its proxy as long as it holds."""
-    from concurrent.futures import ThreadPoolExecutor
-
     pool = a_pool(valkey_url, *(a_record(number) for number in range(6)), owner_quota=10_000)
     target, seen = Address.of(valkey_url), [0]
     holders: dict[str, int] = {}
@@ -323,10 +320,8 @@ def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> 
             time.sleep(0.005)
             del holders[lease.proxy_id]
             done += 1
-            try:
+            with suppress(ApiError):  # it may be released or not: it ends by itself
                 mine.release("ann", lease.id)
-            except ApiError:
-                pass  # it may be released or not: it ends by itself
         mine.cache.close()
         return done
 
