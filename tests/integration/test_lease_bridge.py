@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from proxypool import clock
-from proxypool.errors import Paused, Rebuilding
+from proxypool.errors import NotFound, Paused, Rebuilding
 from proxypool.leases import expire
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
@@ -20,7 +22,7 @@ from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
-from proxypool.state import GAUGES, SETTINGS
+from proxypool.state import GAUGES, REBUILD_WANTED, SETTINGS
 from proxypool.table import bind
 
 from tests.support.leases import a_record, keys_of
@@ -212,3 +214,114 @@ def test_two_runs_do_not_overlap(stack: Stack) -> None:
 
     assert stack.run() == {"locked": 1}
     assert stack.bridge.cache.command("GET", stack.bridge.cache.keys.lock) == "other"
+
+
+def test_the_operators_rates_and_caps_reach_acquire_and_leave_it(stack: Stack) -> None:
+    """I20: what is not set any more does not hold any more."""
+    stack.bridge.state.put(
+        SETTINGS,
+        {"exit_cap": 2, "breaker_failures": 3, "breaker_seconds": 9, "rates": ["shop.example=10/60+2", "*=1/1"]},
+    )
+    stack.bridge.copy_settings()
+    cache = stack.bridge.cache
+    names = ("exit_cap", "breaker_failures", "breaker_ms", "rate:shop.example", "rate:*", "owner_quota")
+
+    assert cache.command("HMGET", cache.keys.settings, *names) == ["2", "3", "9000", "6000 3", "1000 1", None]
+    stack.bridge.state.put(SETTINGS, {"rates": ["shop.example=1/2"]})
+    stack.bridge.copy_settings()
+    assert cache.command("HMGET", cache.keys.settings, *names) == [None, None, None, "2000 1", None, None]
+    assert cache.command("HGET", cache.keys.settings, "epoch")
+
+
+def test_a_table_that_is_not_read_to_its_end_is_read_on_by_the_next_run(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 78: a fill is bounded in time; until it is done nothing is leased."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", 1)
+    wipe(stack)
+    ticks = iter([0.0, 9.0])
+    with monkeypatch.context() as patch:
+        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        assert stack.bridge.heal(clock.now(), 5.0) == 1
+    with pytest.raises(Rebuilding):
+        stack.pool.acquire("ann", Request(ttl_seconds=60))
+
+    assert stack.bridge.heal(clock.now(), in_time()) == 1
+
+    assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 2
+
+
+def test_a_rebuild_is_run_once_when_it_is_asked_for(stack: Stack) -> None:
+    """I11: the index is written again, leases go on."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    for key in keys_of(stack.bridge.cache):
+        if ":r:" in key:
+            stack.bridge.cache.command("DEL", key)
+    stack.bridge.state.put(REBUILD_WANTED, {"at": clock.iso(clock.now())})
+
+    assert stack.run()["count_rebuilt"] == 2
+    assert stack.run()["count_rebuilt"] == 0
+
+    assert stack.pool.look("ann") == [lease]
+    assert stack.pool.acquire("bob", Request(ttl_seconds=60))[0][0].proxy_id != lease.proxy_id
+
+
+def test_a_throttled_table_keeps_the_journal(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I23, input 76: the run fails and gives its lock back, nothing is trimmed, the next run writes it all."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    with monkeypatch.context() as patch:
+        patch.setattr("proxypool.leases.ledger.execute", lambda rows: ["ThrottlingError" for _ in rows])
+        with pytest.raises(RuntimeError, match="Throttling"):
+            stack.run()
+
+    assert stack.run()["count_journal"] == 1
+    assert stack.bridge.ledger.get(lease.id) is not None
+
+
+def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
+    """I23, input 82: it is counted and passed over, its neighbours are written."""
+    log = stack.bridge.cache.keys.log
+    stack.bridge.cache.command("XADD", log, "*", "g", "from|another|version")
+    stack.bridge.cache.command("XADD", log, "*", "?", "x")
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+
+    counts = stack.run()
+
+    assert (counts["count_journal"], counts["journal_length"]) == (1, 0)
+    assert stack.bridge.ledger.get(lease.id) is not None
+
+
+def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack) -> None:
+    """I5, I23: renewed while the run drains, then expired; the ledger holds the later end and one ending."""
+    lease = stack.pool.acquire("ann", Request(ttl_seconds=1, target="shop.example"))[0][0]
+    stack.run()
+    stack.pool.renew("ann", lease.id, 3)
+    assert stack.run()["count_expired"] == 0
+    time.sleep(3.05)
+    with pytest.raises(NotFound):
+        stack.pool.renew("ann", lease.id, 60)
+
+    stack.run()
+
+    row = stack.bridge.ledger.get(lease.id)
+    assert row is not None
+    assert (row.ended, row.target, row.open_shard) == ("expired", "shop.example", None)
+    assert row.expires_at >= clock.epoch(lease.expires_at) + 1
+
+
+def test_overlapping_drainers_write_each_lease_once(stack: Stack) -> None:
+    """I23: two runs over the same stretch, one without the lock; the second trims nothing that came since."""
+    leases, _ = stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))
+    for lease in leases:
+        stack.pool.release("ann", lease.id, Outcome.OK)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: stack.bridge.drain(in_time()), range(2)))
+    late = stack.pool.acquire("bob", Request(ttl_seconds=60))[0][0]
+
+    assert stack.run()["count_journal"] == 1
+
+    for lease in leases:
+        record = stack.bridge.proxies.get(lease.proxy_id)
+        assert record is not None
+        assert record.lease.ok == 1.0
+        assert record.lease.granted == 1 + (late.proxy_id == lease.proxy_id)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import email.utils
 import json
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from proxypool.leases import api
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
 from proxypool.leases.project import project
+from proxypool.proxies.proxy import Kind
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 
@@ -86,6 +89,18 @@ def test_a_repeated_key_answers_200_with_the_same_lease(valkey_url: str) -> None
         ({"exclude": ["x}"]}, "exclude"),
         ({"min_score": 1.5}, "min_score"),
         ({"at_least": 2}, "at_least"),
+        ({"session_id": "s", "count": 2}, "count"),
+        ({"session_id": "s|t"}, "session_id"),
+        ({"strategy": "worst"}, "strategy"),
+        *(
+            ({"target": value}, "target")
+            for value in ("shop", "Shop.example", "a.b\n", "a..b", "a|b.c", "x" * 250 + ".de", "*")
+        ),
+        ({"tags": ["A"]}, "tags"),
+        ({"source": "s}"}, "source"),
+        ({"region": "b y"}, "region"),
+        ({"max_latency_ms": 0}, "max_latency_ms"),
+        ({"ipv4_only": 1}, "ipv4_only"),
         ({"owner": "bob"}, "owner"),
     ],
     ids=str,
@@ -113,6 +128,139 @@ def test_unknown_foreign_and_malformed_ids_look_the_same(valkey_url: str) -> Non
 
     assert answers[0][0] == 404
     assert all(answer == answers[0] for answer in answers)
+
+
+def test_many_leases_are_given_back_at_once(valkey_url: str) -> None:
+    """I3, input 57: the owner's own are released, all others are named alike."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(4)))
+    mine = [lease["id"] for lease in call(pool, an_event("POST /leases", {"count": 3}))[1]["leases"]]
+    foreign = call(pool, an_event("POST /leases", x_proxypool_owner="bob"))[1]["id"]
+
+    answer = call(pool, an_event("POST /leases/release", {"leases": [*mine, foreign, ID], "outcome": "ok"}))
+
+    assert answer == (200, {"released": 3, "unknown": [foreign, ID]})
+    assert call(pool, an_event("GET /leases")) == (200, {"leases": []})
+    assert call(pool, an_event("POST /leases/release", {}))[0] == 422
+    assert call(pool, an_event("POST /leases/release", {"leases": ["x"]}))[1]["errors"][0]["field"] == "leases"
+    assert call(pool, an_event("GET /leases", x_proxypool_owner="bob"))[1]["leases"][0]["id"] == foreign
+
+
+@pytest.mark.parametrize(("given", "least", "most"), [("7", 7, 12), ("date", 6, 13), ("0", 0, 0)])
+def test_retry_after_comes_as_the_target_sent_it(valkey_url: str, given: str, least: int, most: int) -> None:
+    """Case 26: seconds or a date; zero cools nothing."""
+    pool = a_pool(valkey_url, a_record(1))
+    text = (
+        email.utils.format_datetime(datetime.now(UTC) + timedelta(seconds=7), usegmt=True) if given == "date" else given
+    )
+    granted = call(pool, an_event("POST /leases", {"target": "shop.example"}))[1]["id"]
+    told = {"outcome": "rate_limited", "retry_after": text}
+    assert call(pool, an_event("POST /leases/{id}/release", told, lease_id=granted))[0] == 204
+
+    response = api.answer(an_event("POST /leases", {"target": "shop.example"}), pool, SETTINGS)
+
+    if most:
+        assert response["statusCode"] == 409
+        assert json.loads(response["body"])["reasons"]["cooling"] == 1
+        assert least <= int(response["headers"]["retry-after"]) <= most
+    else:
+        assert response["statusCode"] == 201
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "7.5", "Mon, 99 Foo 2026 00:00:00 GMT"])
+def test_a_retry_after_that_is_none_is_named(valkey_url: str, text: str) -> None:
+    """Input 55: neither seconds nor a date."""
+    pool = a_pool(valkey_url, a_record(1))
+    granted = call(pool, an_event("POST /leases"))[1]["id"]
+
+    status, answer = call(
+        pool, an_event("POST /leases/{id}/report", {"outcome": "ok", "retry_after": text}, lease_id=granted)
+    )
+
+    assert (status, answer["errors"][0]["field"]) == (422, "retry_after")
+
+
+def test_an_empty_pool_says_why_and_when(valkey_url: str) -> None:
+    """Cases 18 and 33, input 65: 409 with counts and whole seconds."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2, https=False))
+    call(pool, an_event("POST /leases", {"https": True}, x_proxypool_owner="bob"))
+
+    response = api.answer(an_event("POST /leases", {"https": True}), pool, SETTINGS)
+
+    body = json.loads(response["body"])
+    assert (response["statusCode"], body["type"]) == (409, "pool_empty")
+    assert body["reasons"] == {"candidates": 1, "filtered": 1, "leased": 1}
+    assert 1 <= int(response["headers"]["retry-after"]) <= 30
+
+
+def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
+    """Input 61: its role alone may name the owner; for anybody else the header is forbidden, not ignored."""
+    pool, settings = a_pool(valkey_url, a_record(1), a_record(2)), Settings(worker_role_id="AROAWORKER")
+    by_role = {"requestContext": {"authorizer": {"iam": {"userId": "AROAWORKER:fetch_page"}}}}
+    by_other = {"requestContext": {"authorizer": {"iam": {"userId": "AROAOTHER:x"}}}}
+    for_ann = an_event("POST /leases", x_on_behalf_of="ann")
+
+    granted = call(pool, for_ann | by_role, settings)
+
+    assert granted[0] == 201
+    assert [lease.id for lease in pool.look("ann")] == [granted[1]["id"]]
+    assert pool.look("AROAWORKER") == []
+    for event, deployed in (
+        (for_ann | by_other, settings),
+        (for_ann | by_role, Settings()),
+        (an_event("POST /leases", x_on_behalf_of="a|b") | by_role, settings),
+        (for_ann, Settings(allow_loopback=True)),
+    ):
+        assert call(pool, event, deployed)[0] == 403
+
+
+def test_the_owner_is_the_role_or_the_tokens_subject(valkey_url: str) -> None:
+    """Input 61: neither sees the other's leases."""
+    pool = a_pool(valkey_url, a_record(1))
+    iam = {"requestContext": {"authorizer": {"iam": {"userId": "AROATEAM:session-1"}}}}
+    jwt = {"requestContext": {"authorizer": {"jwt": {"claims": {"sub": "team-2"}}}}}
+    granted = call(pool, an_event("POST /leases") | iam, Settings())[1]
+
+    assert call(pool, an_event("GET /leases") | iam, Settings())[1]["leases"] == [granted]
+    assert call(pool, an_event("GET /leases") | jwt, Settings())[1]["leases"] == []
+    assert call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"]) | jwt, Settings())[0] == 404
+    assert [lease.id for lease in pool.look("AROATEAM")] == [granted["id"]]
+
+
+def test_a_storm_of_renewals_writes_nothing(valkey_url: str) -> None:
+    """Input 60: within a second the end does not move, and the journal does not grow."""
+    pool = a_pool(valkey_url, a_record(1))
+    path = {"lease_id": call(pool, an_event("POST /leases", {"ttl_seconds": 5}))[1]["id"]}
+    first = call(pool, an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, **path))
+    length = pool.cache.command("XLEN", pool.cache.keys.log)
+
+    for _ in range(20):
+        assert call(pool, an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, **path))[0] == 200
+
+    assert first[0] == 200
+    assert pool.cache.command("XLEN", pool.cache.keys.log) - length <= 1
+
+
+def test_every_filter_reaches_the_choice(valkey_url: str) -> None:
+    """Each field of the request decides by itself over HTTP, too."""
+    fits = a_record(
+        1, region="by", kind=Kind.MOBILE, tags=frozenset({"a", "b"}), sources=frozenset({"s1"}), exit_ip="203.0.113.1"
+    )  # fmt: skip
+    pool = a_pool(valkey_url, fits)
+    wanted = {
+        "protocol": "http", "https": True, "country": "de", "region": "by", "kind": "mobile", "tags": ["b", "a"], "source": "s1",
+        "anonymity": "elite", "min_score": 0.1, "max_latency_ms": 60, "ipv4_only": True, "target": "shop.example",
+        "strategy": "best", "count": 1, "at_least": 1, "distinct_exit": True, "ttl_seconds": 5, "exclude": ["0" * 20],
+    }  # fmt: skip
+    other = {
+        "protocol": "socks5", "country": "us", "region": "ca", "kind": "residential", "tags": ["c"], "source": "s2",
+        "min_score": 0.99, "max_latency_ms": 40, "exclude": [fits.id],
+    }  # fmt: skip
+    status, granted = call(pool, an_event("POST /leases", wanted))
+    assert status == 201
+    call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"]))
+
+    for name, value in other.items():
+        assert call(pool, an_event("POST /leases", wanted | {name: value}))[0] == 409, name
 
 
 def test_without_an_identity_nothing_is_leased(valkey_url: str) -> None:
@@ -162,7 +310,18 @@ def test_the_good_path_prints_nothing_and_a_failure_one_line(
 
 def test_the_lease_function_imports_no_heavy_library() -> None:
     """Its cold start is paid by a caller who waits."""
-    heavy = {"boto3", "botocore", "pydantic", "pynamodb", "httpx", "aws_lambda_powertools", "aws_xray_sdk"}
+    heavy = {
+        "boto3",
+        "botocore",
+        "pydantic",
+        "pynamodb",
+        "httpx",
+        "aws_lambda_powertools",
+        "aws_xray_sdk",
+        "redis",
+        "asyncio",
+        "ssl",
+    }
     code = "import sys; import functions.lease.app; print(*sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout

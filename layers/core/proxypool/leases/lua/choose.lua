@@ -144,7 +144,8 @@ elseif how == 'best' then
     return take(heads, n - #picks)
   end
 elseif how == 'least_used' then
-  draw = function(width)  -- the least used of two windows: near the exact rule (the power of two choices)
+  draw = function(width)  -- the least used of two windows: near the exact rule (the power of two choices), exact in small sets
+    width = math.max(width, 8)
     local least_used, best = math.huge, nil
     for _ = 1, 2 do
       local set, size, rank = spot()

@@ -1,0 +1,179 @@
+"""Which proxy acquire takes, and what a refusal costs the next caller. On a real Valkey."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from proxypool.errors import PoolEmpty
+from proxypool.leases.pool import Lease, Pool, Request, Strategy
+from proxypool.proxies.score import score
+
+from tests.support.leases import a_pool, a_record
+
+GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
+
+
+def graded(url: str) -> tuple[Pool, list[str]]:
+    """Five proxies, worst first."""
+    records = [a_record(number, passed=passed, failed=1.0) for number, passed in enumerate(GRADES)]
+    assert sorted(records, key=lambda record: score(record.check, record.lease).value) == records
+    return a_pool(url, *records), [record.id for record in records]
+
+
+def use(pool: Pool, strategy: Strategy, times: int, **wanted: Any) -> list[str]:
+    """The proxies of leases taken and given back one after the other."""
+    got = []
+    for _ in range(times):
+        lease: Lease = pool.acquire("ann", Request(ttl_seconds=60, strategy=strategy, **wanted))[0][0]
+        got.append(lease.proxy_id)
+        pool.release("ann", lease.id)
+    return got
+
+
+def test_best_takes_the_best_that_is_free(valkey_url: str) -> None:
+    """By score, also across several ready sets."""
+    pool, ids = graded(valkey_url)
+
+    batch = [
+        lease.proxy_id for lease in pool.acquire("ann", Request(ttl_seconds=60, count=3, strategy=Strategy.BEST))[0]
+    ]
+
+    assert batch == ids[:1:-1]
+    assert set(use(pool, Strategy.BEST, 3)) == {ids[1]}
+
+
+def test_round_robin_takes_each_in_turn(valkey_url: str) -> None:
+    """Nobody twice before everybody once."""
+    pool, ids = graded(valkey_url)
+
+    got = use(pool, Strategy.ROUND_ROBIN, 15)
+
+    assert got == ids[::-1] * 3
+
+
+def test_least_used_evens_out(valkey_url: str) -> None:
+    """Twenty-five leases of five proxies are five each, or nearly."""
+    pool, ids = graded(valkey_url)
+
+    got = Counter(use(pool, Strategy.LEAST_USED, 25))
+
+    assert set(got) == set(ids)
+    assert max(got.values()) - min(got.values()) <= 1
+
+
+def test_random_asks_no_score_and_weighted_does(valkey_url: str) -> None:
+    """400 draws: the worst gets a fair share of one, a small one of the other."""
+    pool, ids = graded(valkey_url)
+
+    fair, weighted = (Counter(use(pool, strategy, 400)) for strategy in (Strategy.RANDOM, Strategy.WEIGHTED))
+
+    assert all(40 <= fair[one] <= 130 for one in ids)
+    assert weighted[ids[0]] < weighted[ids[-1]]
+    assert set(weighted) == set(ids)
+
+
+def test_two_servers_do_not_draw_one_sequence(valkey_url: str) -> None:
+    """The draw is seeded by the request."""
+    pool, _ = graded(valkey_url)
+
+    assert use(pool, Strategy.RANDOM, 12) != use(pool, Strategy.RANDOM, 12)
+
+
+def test_a_refusal_is_remembered_for_the_same_wish_alone(valkey_url: str) -> None:
+    """Case 18: who asks for the impossible slows nobody, and a proxy that comes back is granted within 250 ms."""
+    pool = a_pool(valkey_url, a_record(1))
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    asks = Request(ttl_seconds=60, country="de")
+    with pytest.raises(PoolEmpty):
+        pool.acquire("bob", asks)
+    pool.release("ann", lease.id)
+
+    pool.release("eve", pool.acquire("eve", Request(ttl_seconds=60))[0][0].id)
+    deadline, tries = time.monotonic() + 5, 0
+    while True:
+        try:
+            assert pool.acquire("bob", asks)
+            break
+        except PoolEmpty:
+            tries += 1
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    memos = pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")
+    assert tries < 60
+    assert len(memos) <= 1
+
+
+def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str) -> None:
+    """Input 79: an instant that is further off than any memory reaches is none."""
+    pool = a_pool(valkey_url)
+    with pytest.raises(PoolEmpty):
+        pool.acquire("ann", Request(ttl_seconds=60))
+    (memo,) = pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")
+    pool.cache.command("SET", memo, f'{int(time.time() * 1000) + 300_000}|7|["jumped",1]')
+
+    with pytest.raises(PoolEmpty) as refusal:
+        pool.acquire("ann", Request(ttl_seconds=60))
+
+    assert refusal.value.problem()["reasons"] == {"candidates": 0, "leased": 0}
+
+
+def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
+    """Case 33."""
+    pool = a_pool(valkey_url, a_record(1, https=False))
+    told = []
+    for _ in range(2):
+        with pytest.raises(PoolEmpty) as refusal:
+            pool.acquire("ann", Request(ttl_seconds=60, https=True))
+        told.append(refusal.value.problem()["reasons"])
+
+    assert told == [{"candidates": 1, "filtered": 1, "leased": 0}] * 2
+
+
+def test_a_thousand_at_once_get_exactly_ten_leases(valkey_url: str) -> None:
+    """Input 64, I1: ten proxies; the other 990 are told when to come back, spread out."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
+    waits: list[int] = []
+
+    def ask(number: int) -> str:
+        try:
+            return pool.acquire(f"owner-{number % 2}", Request(ttl_seconds=60))[0][0].proxy_id
+        except PoolEmpty as error:
+            waits.append(error.retry_after_seconds or 0)
+            return ""
+
+    with ThreadPoolExecutor(100) as threads:
+        got = [proxy for proxy in threads.map(ask, range(1_000)) if proxy]
+    pool.cache.close()
+
+    assert len(got) == len(set(got)) == 10
+    assert len(waits) == 990
+    assert all(1 <= wait <= 30 for wait in waits)
+    assert len(set(waits)) > 1
+
+
+def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str) -> None:
+    """I4, input 66: more ended at once than one acquire takes back by the way: quota and proxies are free all the same."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(60)), owner_quota=60)
+    pool.acquire("ann", Request(ttl_seconds=1, count=50))
+    pool.acquire("ann", Request(ttl_seconds=1, count=10))
+    time.sleep(1.05)
+
+    assert len(pool.acquire("ann", Request(ttl_seconds=60, count=20, at_least=20))[0]) == 20
+    assert len(pool.acquire("bob", Request(ttl_seconds=60, count=40, at_least=40))[0]) == 40
+
+
+def test_a_lease_record_that_is_gone_stops_nothing(valkey_url: str) -> None:
+    """I4: what `due` names and nobody knows is passed over."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    lease = pool.acquire("ann", Request(ttl_seconds=1))[0][0]
+    pool.cache.command("HDEL", pool.cache.keys.leases, lease.id)
+    pool.cache.command("ZADD", f"{pool.cache.keys.tag}:due", 1, "zfrom-another-version")
+    time.sleep(1.05)
+
+    assert pool.acquire("bob", Request(ttl_seconds=60))
+    assert pool.cache.command("ZCARD", f"{pool.cache.keys.tag}:due") == 1

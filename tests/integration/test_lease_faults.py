@@ -1,0 +1,334 @@
+"""Redis that is away, slow, ill or deaf, and answers that get lost: 503 within three seconds, and never two grants."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+from proxypool.errors import ApiError, PoolEmpty, Unavailable
+from proxypool.leases import api
+from proxypool.leases.cache import Cache
+from proxypool.leases.index import Index
+from proxypool.leases.pool import Pool, Request
+from proxypool.leases.wire import Address, Refused, Wire
+from proxypool.settings import Settings
+
+from tests.support.leases import a_pool, a_record, an_event
+from tests.support.servers import free_port
+
+Serve = Callable[[socket.socket], None]
+
+
+@contextmanager
+def a_server(serve: Serve) -> Iterator[str]:
+    """A server of our own on loopback, one thread a connection. Yields its URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    open_: list[socket.socket] = []
+
+    def accept() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            open_.append(peer)
+            threading.Thread(target=_quietly, args=(serve, peer), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join(5)
+        for peer in open_:
+            peer.close()
+
+
+def _quietly(serve: Serve, peer: socket.socket) -> None:
+    with suppress(OSError):
+        serve(peer)
+
+
+def says(text: str) -> Serve:
+    """Answers every command with that."""
+
+    def serve(peer: socket.socket) -> None:
+        while peer.recv(65_536):
+            peer.sendall(text.encode())
+
+    return serve
+
+
+def silent(peer: socket.socket) -> None:
+    """Takes everything, says nothing."""
+    while peer.recv(65_536):
+        pass
+
+
+def drips(peer: socket.socket) -> None:
+    """Says a long text, a byte each 0.3 s: no single read is late."""
+    peer.recv(65_536)
+    for byte in b"$1000\r\n" + b"x" * 20:
+        peer.sendall(bytes([byte]))
+        time.sleep(0.3)
+
+
+def elsewhere(pool: Pool, url: str) -> Pool:
+    """The pool, reached by another way."""
+    return replace(pool, cache=Cache(url, pool.cache.keys))
+
+
+def status_of(pool: Pool) -> tuple[int, float]:
+    """The status of an acquire by HTTP, and how many seconds it took."""
+    started = time.monotonic()
+    response = api.answer(an_event("POST /leases"), pool, Settings(allow_loopback=True))
+    assert "retry-after" in response["headers"]
+    return response["statusCode"], time.monotonic() - started
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "-OOM command not allowed when used memory > 'maxmemory'.\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-BUSY Redis is busy running a script.\r\n",
+        "-CLUSTERDOWN Hash slot not served\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-NOSCRIPT No matching script.\r\n",
+        "HTTP/1.1 400 Bad Request\r\n",
+    ],
+    ids=lambda text: text.split()[0],
+)
+def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
+    """Input 77, I21: whatever it says, the caller hears when to come again."""
+    with a_server(says(answer)) as url:
+        status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
+
+    assert status == 503
+    assert seconds < 3
+
+
+@pytest.mark.parametrize("serve", [silent, drips, lambda peer: peer.close()], ids=["silent", "drips", "hangs up"])
+def test_a_server_that_does_not_answer_is_503_within_three_seconds(valkey_url: str, serve: Serve) -> None:
+    """Input 77, I21: the retry included; a deadline holds for the whole answer, not for each byte."""
+    with a_server(serve) as url:
+        status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
+
+    assert status == 503
+    assert seconds < 3
+
+
+def test_a_server_that_is_not_there_is_503(valkey_url: str) -> None:
+    """I21."""
+    assert status_of(elsewhere(a_pool(valkey_url), f"redis://127.0.0.1:{free_port()}"))[0] == 503
+
+
+@contextmanager
+def a_lossy_way(url: str, *, lose: int, late: threading.Event | None = None) -> Iterator[str]:
+    """A way to the server on which the first `lose` answers to scripts get lost behind their effect.
+
+    With `late` the command itself is held back until that event, and nothing is answered.
+    """
+    left = [lose]
+    target = Address.of(url)
+
+    def serve(peer: socket.socket) -> None:
+        with socket.create_connection((target.host, target.port)) as server:
+            while data := peer.recv(65_536):
+                loses = b"EVAL" in data and left[0] > 0
+                if loses:
+                    left[0] -= 1
+                    if late:
+                        late.wait(10)
+                server.sendall(data)
+                answer = server.recv(65_536)
+                if loses:
+                    peer.close()
+                    return
+                peer.sendall(answer)
+
+    with a_server(serve) as lossy:
+        yield lossy
+
+
+def test_a_lost_answer_never_grants_twice(valkey_url: str) -> None:
+    """Input 77, I2: the second try finds what the first one did, with and without a key."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(4)))
+    pool.cache.run("look", "warm", "")  # a NOSCRIPT would be an answer, too
+    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
+    for key in ("", "k"):
+        with a_lossy_way(valkey_url, lose=1) as url:
+            leases, repeated = elsewhere(pool, url).acquire("ann", Request(ttl_seconds=60, count=2), key=key)
+
+        assert repeated
+        assert len(leases) == 2
+    assert len(pool.look("ann")) == 4
+
+
+def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) -> None:
+    """I2, input 77: half-open connections deliver late."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
+    late = threading.Event()
+    with a_lossy_way(valkey_url, lose=1, late=late) as url:
+        leases, _ = elsewhere(pool, url).acquire("ann", Request(ttl_seconds=60))
+        length = pool.cache.command("XLEN", pool.cache.keys.log)
+        late.set()
+        time.sleep(0.3)
+
+    assert pool.look("ann") == leases
+    assert pool.cache.command("XLEN", pool.cache.keys.log) == length
+
+
+def test_two_lost_answers_are_told_and_leave_one_grant(valkey_url: str) -> None:
+    """Input 77: then it is unknown whether leases were granted; the same key finds them."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
+    with a_lossy_way(valkey_url, lose=2) as url, pytest.raises(Unavailable):
+        elsewhere(pool, url).acquire("ann", Request(ttl_seconds=60), key="k")
+
+    leases, repeated = pool.acquire("ann", Request(ttl_seconds=60), key="k")
+
+    assert repeated
+    assert pool.look("ann") == leases
+
+
+def test_out_of_memory_refuses_grants_and_takes_leases_back(valkey_url: str) -> None:
+    """Input 77: OOM refuses what grows; release and expiry go on."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    pool.cache.command("CONFIG", "SET", "maxmemory", "1")
+    try:
+        with pytest.raises(Unavailable, match="OOM"):
+            pool.acquire("ann", Request(ttl_seconds=60))
+        with pytest.raises(Unavailable, match="OOM"):
+            Index(pool.cache, 3600).upsert([a_record(3)])
+        pool.renew("ann", lease.id, 70)
+        pool.release("ann", lease.id)
+        pool.cache.run("expire", 10)
+        assert pool.look("ann") == []
+    finally:
+        pool.cache.command("CONFIG", "SET", "maxmemory", "0")
+
+    assert len(pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 2
+
+
+def test_a_slot_that_has_moved_is_followed(valkey_url: str) -> None:
+    """Input 77: MOVED names the node; later calls go there at once."""
+    pool = a_pool(valkey_url, a_record(1))
+    port = valkey_url.rpartition(":")[2]
+    asked: list[bytes] = []
+
+    def serve(peer: socket.socket) -> None:
+        while data := peer.recv(65_536):
+            asked.append(data)
+            peer.sendall(f"-MOVED 7 127.0.0.1:{port}\r\n".encode())
+
+    with a_server(serve) as url:
+        moved = elsewhere(pool, url)
+        for _ in range(3):
+            moved.release("ann", moved.acquire("ann", Request(ttl_seconds=60))[0][0].id)
+
+    assert len(asked) == 1
+
+
+def test_a_connection_that_the_server_closed_is_not_used(valkey_url: str) -> None:
+    """A frozen function wakes up to dead connections: no caller pays for that."""
+    pool = a_pool(valkey_url, a_record(1))
+    pool.cache.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+    time.sleep(0.05)
+
+    assert pool.acquire("ann", Request(ttl_seconds=60))
+
+
+def test_an_error_inside_of_a_list_leaves_the_connection_usable(valkey_url: str) -> None:
+    """The protocol's answers, as the server really sends them."""
+    wire = Wire(Address.of(valkey_url))
+    try:
+        with pytest.raises(Refused, match="boom"):
+            wire.call("EVAL", "#!lua\nreturn {1, redis.error_reply('boom now'), {'a', false, {}}}", 0)
+        assert wire.call("EVAL", "#!lua\nreturn {1, {'ä', false, {}}, redis.status_reply('OK')}", 0) == [
+            1,
+            ["ä", None, []],
+            "OK",
+        ]
+        assert wire.call("EVAL", "#!lua\nreturn string.rep('x', 200000)", 0) == "x" * 200_000
+        assert wire.call("HGETALL", "{none}") == []
+    finally:
+        wire.close()
+
+
+def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
+    """I19: credentials of the URL go into AUTH; an error names none."""
+    said: list[bytes] = []
+
+    def serve(peer: socket.socket) -> None:
+        while data := peer.recv(65_536):
+            said.append(data)
+            peer.sendall(b"-WRONGPASS invalid username-password pair\r\n")
+
+    with a_server(serve) as url:
+        pool = elsewhere(a_pool(valkey_url), url.replace("redis://", "redis://us%40er:p%3Aw@"))
+        with pytest.raises(Unavailable) as refusal:
+            pool.acquire("ann", Request(ttl_seconds=60))
+
+    assert b"AUTH\r\n$5\r\nus@er\r\n$3\r\np:w" in said[0]
+    assert "p:w" not in str(refusal.value) + repr(refusal.value.__cause__)
+
+
+def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> None:
+    """I1–I4: each fourth answer is lost, each eighth connection reset; a holder is alone on its proxy as long as it holds."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(6)), owner_quota=10_000)
+    target, seen = Address.of(valkey_url), [0]
+    holders: dict[str, int] = {}
+
+    def serve(peer: socket.socket) -> None:
+        with socket.create_connection((target.host, target.port)) as server:
+            while data := peer.recv(65_536):
+                seen[0] += 1
+                if seen[0] % 8 == 0:
+                    return peer.close()
+                server.sendall(data)
+                answer = server.recv(65_536)
+                if seen[0] % 4 == 0:
+                    return peer.close()
+                peer.sendall(answer)
+            return None
+
+    def work(number: int) -> int:
+        mine, done = elsewhere(pool, url), 0
+        for _ in range(12):
+            try:
+                lease = mine.acquire("ann", Request(ttl_seconds=2))[0][0]
+            except PoolEmpty:
+                time.sleep(0.05)
+                continue
+            except ApiError:
+                continue
+            assert holders.setdefault(lease.proxy_id, number) == number
+            time.sleep(0.005)
+            del holders[lease.proxy_id]
+            done += 1
+            with suppress(ApiError):  # it may be released or not: it ends by itself
+                mine.release("ann", lease.id)
+        mine.cache.close()
+        return done
+
+    with a_server(serve) as url, ThreadPoolExecutor(16) as threads:
+        granted = sum(threads.map(work, range(16)))
+    time.sleep(2.1)
+
+    assert granted > 20
+    assert pool.look("ann") == []
+    assert len(pool.acquire("ann", Request(ttl_seconds=60, count=6))[0]) == 6

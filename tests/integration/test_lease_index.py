@@ -1,0 +1,127 @@
+"""index_pool's writes against each other: versions, tombstones, retirement in a lease, re-listing, a rebuild beside a delete."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from proxypool.errors import PoolEmpty
+from proxypool.leases.index import STUB_MS, Index
+from proxypool.leases.pool import Pool, Request
+from proxypool.proxies.proxy import Status
+
+from tests.support.lease_clock import movable, set_clock
+from tests.support.leases import a_pool, a_record, keys_of
+
+
+def index_of(pool: Pool) -> Index:
+    """The index of a pool."""
+    return Index(pool.cache, 3600)
+
+
+def leasable(pool: Pool) -> set[str]:
+    """The proxies that can be leased now; all are given back."""
+    for memo in pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*"):
+        pool.cache.command("DEL", memo)
+    try:
+        leases, _ = pool.acquire("look", Request(ttl_seconds=60, count=50))
+    except PoolEmpty:
+        return set()
+    pool.release_many("look", [lease.id for lease in leases])
+    return {lease.proxy_id for lease in leases}
+
+
+def test_a_removed_proxy_is_not_revived_by_a_late_record(valkey_url: str) -> None:
+    """I11, input 81: its version stands as a tombstone for twice the stream's age, then nothing of it is left."""
+    with movable():
+        pool, now = a_pool(valkey_url, a_record(1, version=5)), int(time.time() * 1000)
+        index_of(pool).remove([(a_record(1).id, 7)])
+
+        assert index_of(pool).upsert([a_record(1, version=7)]) == 0
+        assert leasable(pool) == set()
+        set_clock(pool.cache, now + STUB_MS + 60_000)
+        pool.cache.run("expire", 100)
+        assert keys_of(pool.cache) == [key for key in keys_of(pool.cache) if ":p:" not in key]
+
+
+def test_a_proxy_that_is_listed_again_after_pruning_is_leased(valkey_url: str) -> None:
+    """I11: a new row's version begins above every old one."""
+    pool = a_pool(valkey_url, a_record(1, version=5))
+    index_of(pool).remove([(a_record(1).id, 7)])
+
+    assert index_of(pool).upsert([a_record(1, version=9)]) == 1
+
+    assert leasable(pool) == {a_record(1).id}
+
+
+def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) -> None:
+    """I11: when the stub's time comes, the proxy stands there again."""
+    with movable():
+        pool = a_pool(valkey_url, a_record(1, version=5))
+        index_of(pool).remove([(a_record(1).id, 7)])
+        index_of(pool).upsert([a_record(1, version=9, interval_seconds=10**6)])
+
+        set_clock(pool.cache, int(time.time() * 1000) + STUB_MS + 60_000)
+        pool.cache.run("expire", 100)
+
+        assert leasable(pool) == {a_record(1).id}
+
+
+@pytest.mark.parametrize("delete_first", [True, False])
+def test_a_rebuild_that_races_a_delete_does_not_bring_the_proxy_back(valkey_url: str, delete_first: bool) -> None:
+    """I11: whichever comes first, the newer version decides."""
+    pool, index = a_pool(valkey_url, a_record(1, version=5)), index_of(a_pool(valkey_url))
+    index = Index(pool.cache, 3600)
+    steps = [lambda: index.remove([(a_record(1).id, 5)]), lambda: index.upsert([a_record(1, version=5)], again=True)]
+
+    for step in steps if delete_first else steps[::-1]:
+        step()
+
+    assert leasable(pool) == set()
+
+
+def test_a_rebuild_mends_what_the_stream_alone_would_not(valkey_url: str) -> None:
+    """I11: rows of equal version are written again, holders stay."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    held = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    other = ({a_record(1).id, a_record(2).id} - {held.proxy_id}).pop()
+    for key in keys_of(pool.cache):
+        if ":r:" in key:
+            pool.cache.command("DEL", key)
+
+    assert index_of(pool).upsert([a_record(1), a_record(2)]) == 0
+    assert index_of(pool).upsert([a_record(1), a_record(2)], again=True) == 2
+
+    assert leasable(pool) == {other}
+    assert pool.look("ann") == [held]
+
+
+def test_a_proxy_that_is_retired_in_a_lease_ends_with_it(valkey_url: str) -> None:
+    """I7: its holder keeps it and its URL, a second owner does not get it, and nothing but the tombstone stays."""
+    pool = a_pool(valkey_url, a_record(1))
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    index_of(pool).upsert([a_record(1, status=Status.RETIRED, version=2)])
+
+    assert pool.renew("ann", lease.id, 90).facts == lease.facts
+    assert leasable(pool) == set()
+    pool.release("ann", lease.id)
+
+    assert leasable(pool) == set()
+    assert pool.cache.command("HGETALL", f"{pool.cache.keys.tag}:p:{lease.proxy_id}") == ["v", "2"]
+
+
+def test_a_proxy_that_changed_in_a_lease_comes_back_as_it_is_now(valkey_url: str) -> None:
+    """I11: no member of its old facts stays behind in a ready set."""
+    pool = a_pool(valkey_url, a_record(1))
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    index_of(pool).upsert([a_record(1, country="fr", tags=frozenset({"new"}), version=2)])
+    pool.release("ann", lease.id)
+
+    found = pool.acquire("ann", Request(ttl_seconds=60, country="fr", tags=("new",)))[0][0]
+
+    assert found.proxy_id == lease.proxy_id
+    pool.release("ann", found.id)
+    with pytest.raises(PoolEmpty):
+        pool.acquire("ann", Request(ttl_seconds=60, country="de"))
+    sets = [key for key in keys_of(pool.cache) if ":r:" in key]
+    assert sum(pool.cache.command("ZCARD", key) for key in sets) == 2

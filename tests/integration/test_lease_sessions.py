@@ -1,0 +1,172 @@
+"""Sessions' pins and gateways' slots, as acquire keeps them. On a real Valkey."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from proxypool.errors import PoolEmpty, QuotaExceeded
+from proxypool.leases.index import Index
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, Request
+from proxypool.proxies.proxy import Status
+
+from tests.support.lease_clock import movable, set_clock
+from tests.support.leases import a_pool, a_record
+
+
+def take(pool: Pool, owner: str = "ann", session: str = "s", **wanted: Any) -> Lease:
+    """One lease of a session."""
+    return pool.acquire(owner, Request(ttl_seconds=60, session_id=session, **wanted))[0][0]
+
+
+def test_all_leases_of_a_session_are_on_one_proxy_and_one_holder(valkey_url: str) -> None:
+    """Case 22, I1: twenty at once; the holder ends with the last of them."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(5)))
+
+    with ThreadPoolExecutor(16) as threads:
+        leases = list(threads.map(lambda _: take(pool), range(20)))
+
+    assert len({lease.proxy_id for lease in leases}) == 1
+    assert len({lease.id for lease in leases}) == len({lease.fence for lease in leases}) == 20
+    for lease in leases[:-1]:
+        pool.release("ann", lease.id)
+    with pytest.raises(PoolEmpty):
+        _take_all_of(pool, 5)
+    pool.release("ann", leases[-1].id)
+    assert len(_take_all_of(pool, 5)) == 5
+
+
+def test_each_lease_of_a_session_counts_for_its_owner(valkey_url: str) -> None:
+    """Input 66: one holder, but as many leases."""
+    pool = a_pool(valkey_url, a_record(1), owner_quota=2)
+    take(pool)
+    take(pool)
+
+    with pytest.raises(QuotaExceeded):
+        take(pool)
+
+
+def test_two_owners_sessions_of_one_name_are_two(valkey_url: str) -> None:
+    """I15, input 68."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+
+    assert take(pool, "ann").proxy_id != take(pool, "bob").proxy_id
+    with pytest.raises(PoolEmpty):
+        take(pool, "ann", "other")
+
+
+def test_a_session_waits_for_a_proxy_that_another_holds(valkey_url: str) -> None:
+    """It stays where it is: 409 with the reason, although other proxies are free."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    pinned = take(pool)
+    pool.release("ann", pinned.id)
+    other = pool.acquire("bob", Request(ttl_seconds=60, exclude=tuple(_others(pinned))))[0][0]
+
+    with pytest.raises(PoolEmpty) as refusal:
+        take(pool)
+    pool.release("bob", other.id)
+
+    assert refusal.value.problem()["reasons"] == {"session_busy": 1}
+    assert take(pool).proxy_id == pinned.proxy_id
+
+
+@pytest.mark.parametrize("loss", ["dead", "retired", "removed", "breaker", "cooling"])
+def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_url: str, loss: str) -> None:
+    """Case 22: as a whole, and it says so; what it still holds on the old proxy lives on."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(3)), breaker_failures=1)
+    first = take(pool, target="shop.example")
+    index, record = Index(pool.cache, 3600), next(a_record(n) for n in range(3) if a_record(n).id == first.proxy_id)
+    number = int(record.proxy.host.rpartition(".")[2])
+    if loss == "breaker":
+        pool.report("ann", first.id, Outcome.CREDENTIALS)
+    elif loss == "cooling":
+        pool.report("ann", first.id, Outcome.BLOCKED)
+    elif loss == "removed":
+        index.remove([(record.id, 1)])
+    else:
+        index.upsert([a_record(number, status=Status(loss), version=2)])
+
+    leases = [take(pool, target="shop.example") for _ in range(3)]
+
+    assert {lease.proxy_id for lease in leases} == {leases[0].proxy_id} != {first.proxy_id}
+    assert [lease.moved for lease in (first, *leases)] == [False, True, False, False]
+    assert leases[0].json()["moved"] is True
+    assert first.id in {lease.id for lease in pool.look("ann")}
+
+
+def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
+    """I20: a rate is no ban: it waits, and does not move."""
+    pool = a_pool(valkey_url, a_record(1), a_record(2))
+    pool.cache.command("HSET", pool.cache.keys.settings, "rate:*", "9000 1")
+    first = take(pool, target="shop.example")
+
+    with pytest.raises(PoolEmpty) as refusal:
+        take(pool, target="shop.example")
+
+    assert refusal.value.problem()["reasons"] == {"cooling": 1}
+    assert 9 <= (refusal.value.retry_after_seconds or 0) <= 14
+    assert take(pool, target="news.example").proxy_id == first.proxy_id
+
+
+def test_a_pin_slides_and_ends(valkey_url: str) -> None:
+    """An hour after its last use, a day after its first."""
+    with movable():
+        pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), int(time.time() * 1000)
+        pins = f"{pool.cache.keys.tag}:pins"
+
+        def at(seconds: int) -> None:
+            set_clock(pool.cache, now + seconds * 1000)
+            pool.cache.run("expire", 100)
+
+        at(0)
+        pool.release("ann", take(pool).id)
+        at(PIN_SECONDS - 1)
+        pool.release("ann", take(pool).id)
+        at(2 * PIN_SECONDS - 2)
+        assert pool.cache.command("HLEN", pins) == 1
+        at(2 * PIN_SECONDS - 1)
+        assert pool.cache.command("HLEN", pins) == 0
+        pool.release("ann", take(pool).id)
+        since = 2 * PIN_SECONDS - 1
+        for at_seconds in range(since, since + PIN_TOTAL_SECONDS - 60, PIN_SECONDS - 60):
+            at(at_seconds)
+            pool.release("ann", take(pool).id)
+        at(since + PIN_TOTAL_SECONDS)
+        assert pool.cache.command("HLEN", pins) == 0
+
+
+def test_a_gateway_has_slots_and_each_session_its_own_name(valkey_url: str) -> None:
+    """Case 23: one row, two sessions with three leases each: two user names; others get a name of their own."""
+    pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
+
+    names = {name: {take(pool, session=name).facts["proxy_url"] for _ in range(3)} for name in ("s1", "s2")}
+    single = pool.acquire("ann", Request(ttl_seconds=60, count=5))[0]
+    bob = [lease.facts["proxy_url"] for lease in single]
+
+    assert [len(urls) for urls in names.values()] == [1, 1]
+    assert names["s1"] != names["s2"]
+    assert len(set(bob)) == len(single) == 2
+    assert not any("session" in url for url in (*names["s1"], *bob))
+    with pytest.raises(PoolEmpty):
+        take(pool, "bob", "s1")
+
+
+def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) -> None:
+    """Its exits change from session to session: a block of one says nothing of the next."""
+    pool = a_pool(valkey_url, a_record(1, slots=2, username="u-{session}"))
+    lease = take(pool, session="s1", target="shop.example")
+    pool.release("ann", lease.id, Outcome.BLOCKED)
+
+    assert take(pool, session="s2", target="shop.example")
+
+
+def _others(lease: Lease) -> list[str]:
+    return sorted(a_record(n).id for n in range(10) if a_record(n).id != lease.proxy_id)
+
+
+def _take_all_of(pool: Pool, number: int) -> list[Lease]:
+    time.sleep(0.21)  # a refusal is remembered for 200 ms
+    return pool.acquire("bob", Request(ttl_seconds=60, count=number, at_least=number))[0]
