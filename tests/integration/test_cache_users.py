@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import redis
 from proxypool.errors import Unavailable
-from proxypool.leases.cache import Cache, connect
+from proxypool.leases.cache import Cache
 from proxypool.leases.keys import Keys
-from proxypool.leases.pool import Outcome, Pool, Request
+from proxypool.leases.outcome import Outcome
+from proxypool.leases.pool import Pool, Request
+from proxypool.leases.sessions import Sessions
 from proxypool.local import template
-from redis.credentials import UsernamePasswordCredentialProvider
-from redis.exceptions import NoPermissionError
 
 from tests.support.leases import a_pool, a_record
 from tests.support.servers import ROOT
@@ -43,7 +43,7 @@ def as_user(url: str, user: str, pool: str) -> Iterator[Cache]:
     name, text = f"user-{uuid.uuid4().hex[:8]}", USERS[user]["AccessString"]["Fn::Sub"]
     with redis.Redis.from_url(url) as admin:
         admin.execute_command("ACL", "SETUSER", name, *text.replace("${Pool}", pool).split(), f">{PASSWORD}")
-        cache = Cache(url, Keys(pool), _client=connect(url, UsernamePasswordCredentialProvider(name, PASSWORD)))
+        cache = Cache(url.replace("://", f"://{name}:{PASSWORD}@"), Keys(pool))
         try:
             yield cache
         finally:
@@ -52,7 +52,7 @@ def as_user(url: str, user: str, pool: str) -> Iterator[Cache]:
 
 
 def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
-    """redis-py's own greeting (HELLO, CLIENT SETINFO, CLUSTER SLOTS), every script, and the bridge's commands."""
+    """The login, every script, and the bridge's commands."""
     (lease,), _ = pool.acquire("ann", Request(ttl_seconds=60), key="k")
     pool.renew("ann", lease.id, 90)
     pool.report("ann", lease.id, Outcome.OK)
@@ -72,6 +72,17 @@ def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
     pool.cache.run("gauge", "http")
 
 
+def test_the_lease_function_keeps_sessions_of_its_own_pool(valkey_url: str) -> None:
+    """Sessions lie in slots of their own, under the pool's name."""
+    with as_user(valkey_url, "LeaseUser", "main") as cache:
+        sessions = Sessions(cache, 60, 600)
+        assert sessions.put("ann", "s1", body={}, version=0).version == 1
+        assert sessions.get("ann", "s1").version == 1
+        sessions.delete("ann", "s1")
+        with pytest.raises(Unavailable):
+            cache.command("UNLINK", "{s:other:ann:s1}")
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -88,10 +99,8 @@ def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
 )
 def test_a_user_reaches_no_other_pool_and_no_command_of_an_admin(pool: Pool, command: tuple[Any, ...]) -> None:
     """Input 63: what a caller might smuggle into a key or a script ends at the server's own rules."""
-    node = _node(pool.cache).redis_connection
-
-    with pytest.raises(NoPermissionError):
-        node.execute_command(*command)
+    with pytest.raises(Unavailable, match="NOPERM"):
+        pool.cache.command(*command)
 
 
 def test_a_script_may_not_touch_another_pool(pool: Pool) -> None:
@@ -105,7 +114,3 @@ def test_a_script_may_not_touch_another_pool(pool: Pool) -> None:
 def test_the_default_user_may_do_nothing() -> None:
     """A group must have one; nobody logs in as it."""
     assert USERS["DefaultUser"]["AccessString"] == "off -@all"
-
-
-def _node(cache: Cache) -> Any:
-    return cache._connected().get_default_node()  # type: ignore[attr-defined]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from proxypool.checks.validate import Outcome
+from proxypool.checks.batch import Outcome
 from proxypool.leases.build import cache_of
-from proxypool.manage.service import TASKS
+from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
 from proxypool.state import State
 from proxypool.tasks import reason_name

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from proxypool.local import template
-from proxypool.manage.service import TASKS
+from proxypool.manage.stats import TASKS
 from proxypool.telemetry import Metric, count, count_by, flush
 
 ROOT = Path(__file__).parents[2]

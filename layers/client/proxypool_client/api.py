@@ -115,7 +115,13 @@ def signed(url: str, region: str, method: str, path: str, headers: dict[str, str
         return headers
     keys = Credentials.from_environment(os.environ)
     return sign(
-        method, url + path, headers, content, service="execute-api", region=region or region_of(url, os.environ), credentials=keys
+        method,
+        url + path,
+        headers,
+        content,
+        service="execute-api",
+        region=region or region_of(url, os.environ),
+        credentials=keys,
     )
 
 

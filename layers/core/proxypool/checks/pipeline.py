@@ -82,7 +82,7 @@ async def _other(probe: Probe, found: Check) -> Check:
 
 
 async def _speaks(probe: Probe, protocol: Protocol) -> bool:
-    other = Probe(replace(probe.proxy, protocol=protocol), probe.bench, probe.judge, address=probe.address)
+    other = Probe(probe.proxy._replace(protocol=protocol), probe.bench, probe.judge, address=probe.address)
     try:
         async with Deadline(probe.bench.connect_seconds):
             for stage in stages():

@@ -173,7 +173,7 @@ class Validator:
             if check.spoken is None:
                 continue
             new = self.proxies.upsert_many(
-                [replace(record.proxy, protocol=check.spoken)], source_id=min(record.sources, default=DETECTED),
+                [record.proxy._replace(protocol=check.spoken)], source_id=min(record.sources, default=DETECTED),
                 kind=record.kind, tags=record.tags, now=self.now(),
             ).new  # fmt: skip
             self._send(

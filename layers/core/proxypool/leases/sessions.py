@@ -43,7 +43,7 @@ class Sessions:
 
     def get(self, owner: str, session_id: str) -> Session:
         """The session, its end moved on; raises NotFound (unknown, foreign and ended alike)."""
-        found = self.cache.run("session_get", self.idle_seconds, self.life_seconds, key=_key(owner, session_id))
+        found = self.cache.run("session_get", self.idle_seconds, self.life_seconds, key=self._key(owner, session_id))
         body = json.loads(found[0]) if found else {}
         if body.pop("v", None) != SCHEMA:
             raise NotFound
@@ -53,7 +53,7 @@ class Sessions:
         """Stores the body over the version that the caller read, 0 for a new session; raises VersionConflict."""
         text = json.dumps({"v": SCHEMA, **body}, separators=(",", ":"))
         answer = self.cache.run(
-            "session_put", text, version, self.idle_seconds, self.life_seconds, key=_key(owner, session_id)
+            "session_put", text, version, self.idle_seconds, self.life_seconds, key=self._key(owner, session_id)
         )
         if not answer[0]:
             raise VersionConflict("the session was saved by somebody else", version=int(answer[1]))
@@ -61,11 +61,10 @@ class Sessions:
 
     def delete(self, owner: str, session_id: str) -> None:
         """Removes the session; raises NotFound."""
-        if not self.cache.command("UNLINK", _key(owner, session_id)):
+        if not self.cache.command("UNLINK", self._key(owner, session_id)):
             raise NotFound
 
-
-def _key(owner: str, session_id: str) -> str:
-    if not _SESSION_ID.fullmatch(session_id):
-        raise NotFound
-    return f"{{s:{owner}:{session_id}}}"
+    def _key(self, owner: str, session_id: str) -> str:
+        if not _SESSION_ID.fullmatch(session_id):
+            raise NotFound
+        return f"{{s:{self.cache.keys.pool}:{owner}:{session_id}}}"

@@ -200,7 +200,7 @@ def is_address(host: str) -> bool:
 
 def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
     """Why an IP address is not touched: one of `Refusal`, "" where nothing speaks against it."""
-    if _IPV4.fullmatch(ip):
+    if is_ipv4(ip):
         number, version = int.from_bytes(inet_aton(ip)), 4
     else:
         try:

@@ -131,4 +131,3 @@ def _html_row(line: str, default_protocol: Protocol) -> Proxy:
     host, port = match.groups()
     named = _CELL.search(line, match.end()) if "ttp" in line.lower() or "ocks" in line.lower() else None
     return make_proxy(SCHEMES[named[1].lower()] if named else default_protocol, host, port, None, None)
-
