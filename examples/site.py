@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import sys
@@ -35,7 +36,7 @@ class Visitor(BaseHTTPRequestHandler):
 
     server: Shop
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """A page, for those who are logged in."""
         if self.path in ("/robots.txt", "/seen"):
             return self._say(200 if self.path == "/seen" else 404, json.dumps(self.server.seen), "application/json")
@@ -47,7 +48,7 @@ class Visitor(BaseHTTPRequestHandler):
             return self._say(500, "broken")
         return self._say(200, f"<html><h1>{self.path}</h1><p class='user'>{user}</p></html>")
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """`/login` sets a cookie; `/mend` repairs the failing pages."""
         body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
         if self.path == "/mend":
@@ -77,7 +78,5 @@ class Visitor(BaseHTTPRequestHandler):
 if __name__ == "__main__":
     shop = Shop(int(sys.argv[1]) if len(sys.argv) > 1 else 8099)
     print(f"a site on http://127.0.0.1:{shop.server_address[1]}/ until Ctrl-C", flush=True)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         shop.serve_forever()
-    except KeyboardInterrupt:
-        pass

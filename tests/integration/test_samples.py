@@ -112,6 +112,12 @@ def nothing_to_prune(pool: Deployment, answer: Any) -> None:
     assert pool.proxy.status is Status.ACTIVE
 
 
+def known_to_nobody(pool: Deployment, answer: Any) -> None:
+    """The job is gone by the time that its message comes: there is nothing to do."""
+    assert answer == {"batchItemFailures": []}
+    assert pool.last("fetch_page")["counts"] == {"count_repeated": 1}
+
+
 SEEN: dict[str, Callable[[Deployment, Any], None]] = {
     "scrape_all": enqueued,
     "scrape_source": scraped,
@@ -124,6 +130,7 @@ SEEN: dict[str, Callable[[Deployment, Any], None]] = {
     "lease": granted,
     "manage": looked_at,
     "judge": judged,
+    "fetch_page": known_to_nobody,
 }
 
 
@@ -146,7 +153,7 @@ def test_a_sample_is_taken_by_its_function(
         assert {"duration_ms": run["duration_ms"], **run["counts"]}.items() <= done.items()
 
 
-@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy"])
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page"])
 def test_a_message_from_the_future_fails_alone_with_its_reason(
     deployment: Deployment, function: str, calls: Callable[[], set[Permission]]
 ) -> None:
@@ -162,7 +169,7 @@ def test_a_message_from_the_future_fails_alone_with_its_reason(
     assert (kept["reason"], kept["task"]) == ("unknown version", function)
 
 
-@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "index_pool"])
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page", "index_pool"])
 def test_no_records_are_no_failure_and_an_unknown_event_is_one(deployment: Deployment, function: str) -> None:
     """Input 73: Lambda retries what raises; it does not retry what nothing failed in."""
     app = load(function)

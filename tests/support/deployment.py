@@ -92,6 +92,8 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
         leases_table=tables["LeasesTable"], state_table=tables["StateTable"], pool=name, redis_url=redis_url,
         scrape_queue_url=sqs.create_queue(QueueName=f"{name}-scrape")["QueueUrl"],
         validate_queue_url=sqs.create_queue(QueueName=f"{name}-validate")["QueueUrl"],
+        fetch_queue_url=sqs.create_queue(QueueName=f"{name}-fetch")["QueueUrl"],
+        jobs_table=tables["JobsTable"], api_url="http://127.0.0.1:9/",
         event_bus=f"{name}-bus", bodies_bucket=name, expire_retry_seconds=0,
         judge_secret_arn=aws.client("secretsmanager").create_secret(Name=name, SecretString="k" * 64)["ARN"],
         judge_url="http://198.51.100.1/",  # an address of no network: refused before a packet leaves

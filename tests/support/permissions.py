@@ -35,7 +35,7 @@ def functions() -> dict[str, dict[str, Any]]:
 def allowed(function: str) -> set[Permission]:
     """What a function's policy allows, e.g. ("ProxiesTable/index/due", "dynamodb:Query"); conditions are taken as met."""
     found: set[Permission] = set()
-    for policy in functions()[function].get("Policies", []):
+    for policy in [*functions()[function].get("Policies", []), *_attached(functions()[function].get("Role"))]:
         for statement in _met(policy)["Statement"]:
             resources, actions = _met(statement)["Resource"], _met(statement)["Action"]
             for resource in resources if isinstance(resources, list) else [resources]:
@@ -44,13 +44,22 @@ def allowed(function: str) -> set[Permission]:
     return found
 
 
+def _attached(role: Any) -> list[Any]:
+    """The policies that stand apart from a function and name its role."""
+    if role is None:
+        return []
+    resources = template.load(ROOT / "template.yaml")["Resources"].values()
+    policies = [item["Properties"] for item in resources if item["Type"] == "AWS::IAM::Policy"]
+    return [item["PolicyDocument"] for item in policies if {"Ref": role["Fn::GetAtt"][0]} in item["Roles"]]
+
+
 def needed(settings: Settings, service: str, operation: str, asked: dict[str, Any]) -> Iterator[Permission]:
     """What one call of AWS needs, its resource as the template's logical id."""
     names = {
         settings.sources_table: "SourcesTable", settings.proxies_table: "ProxiesTable",
         settings.checks_table: "ChecksTable", settings.leases_table: "LeasesTable", settings.state_table: "StateTable",
         settings.scrape_queue_url: "ScrapeQueue", settings.validate_queue_url: "ValidateQueue",
-        settings.event_bus: "EventBus", settings.judge_secret_arn: "JudgeSecret", settings.bodies_bucket: "BodiesBucket/*",
+        settings.jobs_table: "JobsTable", settings.fetch_queue_url: "FetchQueue", settings.event_bus: "EventBus", settings.judge_secret_arn: "JudgeSecret", settings.bodies_bucket: "BodiesBucket/*",
     }  # fmt: skip
     if operation == "BatchExecuteStatement":
         for statement in asked["Statements"]:

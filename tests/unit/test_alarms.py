@@ -42,6 +42,12 @@ NOBODY_IS_CALLED = {
     Metric.LEASES_EXPIRED: "callers forget; the lease ended all the same",
     Metric.LEASES_REFUSED: "ProxiesReady and the API's 5xx have the alarms; a quota is the caller's",
     Metric.LEASES_OPEN: "a gauge to look at",
+    Metric.PROXIES_HELD_BACK: "the bounds do their work; `sources list` names which",
+    Metric.JOBS_DONE: "a count of work",
+    Metric.JOBS_FAILED: "pages fail; the event says which",
+    Metric.JOBS_BLOCKED: "targets ban; the event says which",
+    Metric.JOBS_PUT_BACK: "jobs wait for a proxy or a turn",
+    Metric.JOB_BYTES: "a count of bytes",
 }
 
 
@@ -124,8 +130,8 @@ def test_every_scheduled_task_is_told_when_it_fails() -> None:
     watched = {dimensions(alarm)["task"] for alarm in OURS.values() if alarm["MetricName"] == Metric.TASKS_FAILED}
     queues = {name for name in ALARMS if name.endswith("DeadLetters")}
 
-    assert watched == set(TASKS) - {"scrape_source", "validate_proxy"}
-    assert queues == {"ScrapeDeadLetters", "ValidateDeadLetters", "IndexDeadLetters"}
+    assert watched == set(TASKS) - {"scrape_source", "validate_proxy", "fetch_page"}
+    assert queues == {"ScrapeDeadLetters", "ValidateDeadLetters", "FetchDeadLetters", "IndexDeadLetters"}
 
 
 def test_a_threshold_is_a_parameter_unless_it_says_at_all() -> None:

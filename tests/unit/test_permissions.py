@@ -52,8 +52,14 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("ProxiesTable", "dynamodb:PartiQLInsert"): "new ones (ProxyTable.upsert_many)",
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "seen again (ProxyTable.upsert_many)",
         ("ValidateQueue", "sqs:SendMessage"): "new ones are checked at once",
-        ("BodiesBucket/*", "s3:GetObject"): "the rest of a long list",
-        ("BodiesBucket/*", "s3:PutObject"): "keeps a long list",
+        ("BodiesBucket/bodies/*", "s3:GetObject"): "the rest of a long list",
+        ("BodiesBucket/bodies/*", "s3:PutObject"): "keeps a long list",
+        ("BodiesBucket/seen/*", "s3:GetObject"): "what a source listed before (SeenStore)",
+        ("BodiesBucket/seen/*", "s3:PutObject"): "what it lists now (SeenStore)",
+        ("BodiesBucket/uploads/*", "s3:GetObject"): "a list that was uploaded",
+        ("arn:AWS::Partition:s3:::SourceBucket/*", "s3:GetObject"): "a source that is an object of the operator's",
+        ("arn:AWS::Partition:secretsmanager:AWS::Region:AWS::AccountId:secret:proxypool/sources/*",
+         "secretsmanager:GetSecretValue"): "what stands for {secret} (sources.secret)",
         **fed_by("ScrapeQueue"), **READ_STATE, **WRITE_STATE, **BUS,
     },
     "RevalidateSweepFunction": {
@@ -65,6 +71,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
     "ValidateProxyFunction": {
         ("ProxiesTable", "dynamodb:BatchGetItem"): "the claimed ones (ProxyTable.get_many)",
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "claims and results (claim_many, record_many, release_claims)",
+        ("ProxiesTable", "dynamodb:PartiQLInsert"): "a proxy that speaks another protocol is filed anew",
         ("ChecksTable", "dynamodb:BatchWriteItem"): "the checks (ChecksTable.add)",
         ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (state.State.add)",
         **fed_by("ValidateQueue"), **READ_STATE, **WRITE_STATE, **FORGET_STATE, **KEY, **BUS,
@@ -92,12 +99,25 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("ProxiesTable", "dynamodb:Scan"): "fills a new or lost cache (ProxyTable.scan_page)",
         ("ProxiesTable", "dynamodb:BatchGetItem"): "the evidence that rows hold (ProxyTable.get_many)",
         ("ProxiesTable", "dynamodb:UpdateItem"): "adds to it (ProxyTable.fold_lease)",
+        ("ProxiesTable/index/due", "dynamodb:Query"): "how many there are, by status (proxies.census)",
         ("LeasesTable", "dynamodb:PartiQLInsert"): "the ledger's rows (Ledger.write)",
         ("LeasesTable", "dynamodb:PartiQLUpdate"): "their ends and renewals (Ledger.write, close_lost)",
         ("LeasesTable/index/open", "dynamodb:Query"): "overdue rows (Ledger.overdue)",
         **READ_STATE, **WRITE_STATE, **FORGET_STATE, **to_cache("ExpiryUser"),
     },
     "LeaseFunction": to_cache("LeaseUser"),
+    "FetchPageFunction": {
+        ("JobsTable", "dynamodb:GetItem"): "a job that another run holds; links that are known (JobTable.get)",
+        ("JobsTable", "dynamodb:PutItem"): "the jobs of a page's links (JobTable.create)",
+        ("JobsTable", "dynamodb:UpdateItem"): "takes and ends jobs (start, finish, put_back)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (Usage.save)",
+        ("StateTable", "dynamodb:UpdateItem"): "turns and places of domains, bytes, a crawl's budget",
+        ("BodiesBucket/results/*", "s3:PutObject"): "large results",
+        ("BodiesBucket/lake/*", "s3:PutObject"): "results for Athena",
+        **{(f"arn:AWS::Partition:execute-api:AWS::Region:AWS::AccountId:Api/*/*/{path}", "execute-api:Invoke"): "leases"
+           for path in ("leases", "leases/*", "sessions/*")},
+        **fed_by("FetchQueue"), **READ_STATE, **WRITE_STATE, **BUS,
+    },
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ TASKS: Final = (
     "prune_dead_proxies",
     "prune_old_checks",
     "expire_leases",
+    "fetch_page",
 )
 SCRAPE: Final = success_name("scrape_source")
 VALIDATION: Final = success_name("validate_proxy")
