@@ -87,26 +87,31 @@ class Api:
                 method,
                 self.url + path,
                 content=content,
-                headers=self._signed(method, path, sent, content),
-                timeout=_limits(seconds),
+                headers=signed(self.url, self.region, method, path, sent, content),
+                timeout=limits(seconds),
             )
         except httpx.HTTPError as error:
-            raise Unreachable(
-                f"the pool at {urlsplit(self.url).netloc} does not answer ({type(error).__name__})"
-            ) from error
-        return _read(answer)
+            raise unreachable(self.url, error) from error
+        return read(answer)
 
     def close(self) -> None:
         """Ends the connection."""
         self._http.close()
 
-    def _signed(self, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
-        host = urlsplit(self.url).hostname or ""
-        local = host in ("localhost", "::1") or host.startswith("127.")
-        if local or "AWS_ACCESS_KEY_ID" not in os.environ:
-            return headers
-        keys, region = Credentials.from_environment(os.environ), self.region or region_of(self.url, os.environ)
-        return sign(method, self.url + path, headers, content, service="execute-api", region=region, credentials=keys)
+
+def signed(url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
+    """The headers with a signature (SigV4), where the address is not loopback and the environment has a key."""
+    host = urlsplit(url).hostname or ""
+    local = host in ("localhost", "::1") or host.startswith("127.")
+    if local or "AWS_ACCESS_KEY_ID" not in os.environ:
+        return headers
+    keys, place = Credentials.from_environment(os.environ), region or region_of(url, os.environ)
+    return sign(method, url + path, headers, content, service="execute-api", region=place, credentials=keys)
+
+
+def unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
+    """The error for a pool that gave no answer."""
+    return Unreachable(f"the pool at {urlsplit(url).netloc} does not answer ({type(error).__name__})")
 
 
 def region_of(url: str, environment: Mapping[str, str]) -> str:
@@ -117,12 +122,13 @@ def region_of(url: str, environment: Mapping[str, str]) -> str:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
-def _limits(seconds: float) -> httpx.Timeout:
+def limits(seconds: float) -> httpx.Timeout:
     """Limits of a request's steps that add up to the whole."""
     return httpx.Timeout(connect=0.4 * seconds, write=0.1 * seconds, read=0.4 * seconds, pool=0.1 * seconds)
 
 
-def _read(answer: httpx.Response) -> Any:
+def read(answer: httpx.Response) -> Any:
+    """An answer's JSON (None where it has no body); raises Refused or one of its kinds, or Unreachable."""
     try:
         value = answer.json() if answer.content else None
     except ValueError as error:

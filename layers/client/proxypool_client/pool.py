@@ -76,7 +76,7 @@ class Pool:
             asked = time.monotonic()
             seconds = min(TIMEOUT_SECONDS, max(LEAST_SECONDS, end - asked)) if wait_seconds else TIMEOUT_SECONDS
             try:
-                return _leases(self.api.request("POST", "/leases", body, headers, seconds=seconds), asked)
+                return leases_of(self.api.request("POST", "/leases", body, headers, seconds=seconds), asked)
             except Unreachable:
                 pause, last = RETRY_SECONDS, lost_before or wait_seconds > 0
                 lost_before = True
@@ -93,17 +93,17 @@ class Pool:
     def get(self, lease_id: str) -> Lease:
         """One of your live leases, e.g. of a process before; raises LeaseLost."""
         asked = time.monotonic()
-        return _remaining(_lease(self.api.request("GET", f"/leases/{quote(lease_id, safe='')}"), asked))
+        return _remaining(lease_of(self.api.request("GET", f"/leases/{quote(lease_id, safe='')}"), asked))
 
     def list(self) -> builtins.list[Lease]:
         """Your live leases, soonest end first."""
         asked = time.monotonic()
-        return [_remaining(lease) for lease in _leases(self.api.request("GET", "/leases"), asked)]
+        return [_remaining(lease) for lease in leases_of(self.api.request("GET", "/leases"), asked)]
 
     def renew(self, lease: Lease, ttl_seconds: int) -> Lease:
         """The lease with its new end; raises LeaseLost where it is over."""
         asked = time.monotonic()
-        found = _lease(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
+        found = lease_of(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
         # Both count their seconds from the grant: the difference is what the end has moved.
         return replace(found, deadline=lease.deadline + found.ttl_seconds - lease.ttl_seconds)
 
@@ -138,13 +138,14 @@ def blame(error: BaseException) -> str:
     return "proxy_error" if isinstance(error, httpx.ProxyError | httpx.NetworkError | httpx.RemoteProtocolError) else ""
 
 
-def _leases(answer: Any, asked: float) -> builtins.list[Lease]:
+def leases_of(answer: Any, asked: float) -> builtins.list[Lease]:
     """One lease or several, as the answer has them."""
     several = answer.get("leases") if isinstance(answer, dict) else None
-    return [_lease(one, asked) for one in ([answer] if several is None else several)]
+    return [lease_of(one, asked) for one in ([answer] if several is None else several)]
 
 
-def _lease(answer: Any, asked: float) -> Lease:
+def lease_of(answer: Any, asked: float) -> Lease:
+    """A lease from the answer to a request that was sent at `asked` (monotonic); raises PoolError where it is none."""
     if not isinstance(answer, dict) or "id" not in answer:
         raise PoolError("the pool's answer is not a lease")
     known = {one.name for one in fields(Lease)}
