@@ -63,6 +63,7 @@ def stats(as_json: Json = False, url: Url = "") -> None:
 
 
 @proxies.callback()
+@proxies.command("list")
 def list_proxies(
     context: typer.Context,
     status: Annotated[str, typer.Option(help="unchecked, active, dead or retired.")] = "",
@@ -92,7 +93,7 @@ def list_proxies(
 
 
 @proxies.command()
-def show(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
+def explain(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
     """Explain a proxy: why this score, why (not) leasable, when next."""
     _show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
 
