@@ -31,7 +31,7 @@ def test_the_route_of_all_other_requests_keeps_its_name() -> None:
     """SAM writes it as a path of any method; API Gateway knows it by one word."""
     integration = {"x-amazon-apigateway-integration": {"uri": "arn"}}
     body = {"paths": {"$default": {"x-amazon-apigateway-any-method": integration}}}
-    resources = {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": body}}}
+    resources: dict[str, Any] = {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": body}}}
 
     httpapi.explode(resources)
 
