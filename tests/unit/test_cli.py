@@ -86,12 +86,14 @@ def test_stats_are_shown(service: Service) -> None:
 
 
 def test_proxies_are_listed_with_filters(service: Service) -> None:
-    service.script = [(200, {"proxies": [PROXY], "next": None}, {})] * 2
+    service.script = [(200, {"proxies": [PROXY], "next": None}, {})] * 3
 
     found = run(service, "proxies", "--status", "active", "--anonymity", "elite", "--country", "de", "--tag", "eu")
 
     assert found.stdout == f"{'a' * 20}\thttp://198.51.100.1:80\tactive\tde\telite\t0.5\n"
     assert service.routes == ["GET /proxies?status=active&country=de&anonymity=elite&tag=eu&limit=100"]
+    assert run(service, "proxies", "list", "--limit", "7").stdout == found.stdout
+    assert service.routes[1] == "GET /proxies?limit=7"
     assert json.loads(run(service, "proxies", "--json").stdout) == {"proxies": [PROXY], "next": None}
 
 
@@ -117,7 +119,7 @@ def test_a_proxy_is_explained_removed_and_restored(service: Service) -> None:
     service.script = [(200, explained, {}), (204, None, {}), (204, None, {}), (200, PROXY, {}), (200, PROXY, {})]
     name = str(PROXY["id"])
 
-    assert '"leasable": true' in run(service, "proxies", "show", name).stdout
+    assert '"leasable": true' in run(service, "proxies", "explain", name).stdout
     assert run(service, "proxies", "remove", name).stdout == f"removed\t{name}\n"
     assert json.loads(run(service, "proxies", "remove", name, "--json").stdout) == {"removed": name}
     assert "status\tactive" in run(service, "proxies", "restore", name).stdout
@@ -128,7 +130,7 @@ def test_a_proxy_is_explained_removed_and_restored(service: Service) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("words", ["proxies show x", "proxies remove x", "proxies restore x", "sources scrape x"])
+@pytest.mark.parametrize("words", ["proxies explain x", "proxies remove x", "proxies restore x", "sources scrape x"])
 def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words: str) -> None:
     service.script = [GONE]
 

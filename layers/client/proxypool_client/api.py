@@ -113,16 +113,8 @@ def signed(url: str, region: str, method: str, path: str, headers: dict[str, str
     local = host in ("localhost", "::1") or host.startswith("127.")
     if local or "AWS_ACCESS_KEY_ID" not in os.environ:
         return headers
-    keys = Credentials.from_environment(os.environ)
-    return sign(
-        method,
-        url + path,
-        headers,
-        content,
-        service="execute-api",
-        region=region or region_of(url, os.environ),
-        credentials=keys,
-    )
+    keys, place = Credentials.from_environment(os.environ), region or region_of(url, os.environ)
+    return sign(method, url + path, headers, content, service="execute-api", region=place, credentials=keys)
 
 
 def region_of(url: str, environment: Mapping[str, str]) -> str:

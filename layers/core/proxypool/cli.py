@@ -118,6 +118,7 @@ def stats(as_json: Json = False, url: Url = "") -> None:
 
 
 @proxies.callback()
+@proxies.command("list")
 def list_proxies(
     context: typer.Context,
     status: Annotated[str, typer.Option(help="unchecked, active, dead or retired.")] = "",

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from botocore.client import BaseClient
+from botocore.signers import RequestSigner
 from proxypool import aws
 from proxypool.manage import routes
 from proxypool.manage.service import Manager
@@ -51,5 +52,13 @@ def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin
         found.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
         return original(client, operation, arguments)
 
+    presign = RequestSigner.generate_presigned_url
+
+    def presigned(signer: Any, *parts: Any, operation_name: str, **named: Any) -> Any:
+        """A URL that is handed out carries a right of the function's own."""
+        found.calls.add(("BodiesBucket", f"s3:{operation_name}"))
+        return presign(signer, *parts, operation_name=operation_name, **named)
+
     monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    monkeypatch.setattr(RequestSigner, "generate_presigned_url", presigned)
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from proxypool_client import NoPool
 from proxypool_client.api import find_stack, find_url, region_of
-from proxypool_client.api import signed as sign_request
+from proxypool_client.api import signed as signed_headers
 
 
 def a_stack(folder: Path, text: str | None = None) -> Path:
@@ -71,7 +71,7 @@ def test_requests_are_signed_but_to_loopback(monkeypatch: pytest.MonkeyPatch, ur
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
-    headers = sign_request(url, "eu-west-1", "GET", "/leases", {}, b"")
+    headers = signed_headers(url, "", "GET", "/leases", {}, b"")
 
     assert ("authorization" in headers) is signed
 

@@ -27,6 +27,18 @@ def test_each_operation_becomes_a_route_that_nobody_must_sign() -> None:
     assert "Body" not in resources["Api"]["Properties"]
 
 
+def test_the_route_of_all_other_requests_keeps_its_name() -> None:
+    """SAM writes it as a path of any method; API Gateway knows it by one word."""
+    integration = {"x-amazon-apigateway-integration": {"uri": "arn"}}
+    body = {"paths": {"$default": {"x-amazon-apigateway-any-method": integration}}}
+    resources: dict[str, Any] = {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": body}}}
+
+    httpapi.explode(resources)
+
+    routes = [item["Properties"] for item in resources.values() if item["Type"].endswith("::Route")]
+    assert [route["RouteKey"] for route in routes] == ["$default"]
+
+
 def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
     line = (
         '{"_aws": {"CloudWatchMetrics": [{"Namespace": "ProxyPool", "Dimensions": [["service"]],'

@@ -55,6 +55,6 @@ def _route(api: str, number: int, key: str, integration: dict[str, Any]) -> dict
 
 
 def _route_key(method: str, path: str) -> str:
-    if path == "/$default":
+    if path.lstrip("/") == "$default":
         return "$default"
     return f"{'ANY' if method == _ANY else method.upper()} {path}"

@@ -6,6 +6,7 @@ A new route is one row in its module's `operations.py`; a new module is one line
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -99,7 +100,10 @@ def _operation(operation: Operation, answers: dict[str, Any]) -> dict[str, Any]:
     if operation.description:
         out["description"] = operation.description
     parameters = [
-        *([_parameter("path", "id", Field(kind=str, required=True))] if "{id}" in operation.path else []),
+        *(
+            _parameter("path", name, Field(kind=str, required=True))
+            for name in re.findall(r"\{(\w+)\}", operation.path)
+        ),
         *(_parameter("query", name, field) for name, field in operation.query.items()),
         *(_parameter("header", name, field) for name, field in operation.headers.items()),
     ]

@@ -32,6 +32,7 @@ ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains")
 IDS: Final = {"sources": r"[a-z0-9-]{1,32}", "proxies": PROXY_ID, "tasks": r"[A-Za-z0-9-]{1,128}",
               "jobs": JOB_ID, "batches": JOB_ID, "domains": DOMAIN_NAME}  # fmt: skip
 """What an id in a path can be; another one is unknown, and reaches no table."""
+ANY_ID: Final = "[!-~]{1,256}"
 
 resolver = APIGatewayHttpResolver()
 
@@ -160,14 +161,14 @@ ROUTES: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
 def _register(route: str, status: int, call: Callable[..., Any]) -> None:
     """Has the resolver answer a route. An id that cannot be is unknown."""
     method, _, path = route.partition(" ")
-    pattern = IDS.get(path.split("/")[1], "")
+    pattern = IDS.get(path.split("/")[1], ANY_ID)
 
     def respond(**parts: str) -> Response[Any]:
         if not all(re.fullmatch(pattern, name) for name in parts.values()):
             raise NotFound
         return _respond(status, call(**parts))
 
-    resolver.route(path.replace("{id}", "<name>"), method=method)(respond)
+    resolver.route(re.sub(r"\{\w+\}", "<name>", path), method=method)(respond)
 
 
 for _key, (_status, _call) in ROUTES.items():
