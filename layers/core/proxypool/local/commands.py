@@ -18,7 +18,6 @@ from proxypool.local.process import LocalStackError
 
 FOLDER = Path(".local")
 READY_FILE = "ready.json"  # the seconds to the first lease, when it is clear; null: there was none
-FRESH_FILE = "fresh_start_seconds"
 DETACH_SECONDS = 150
 STOP_SECONDS = 40
 
@@ -117,7 +116,7 @@ def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> N
 
         def tell(seconds: float | None) -> None:
             """The first lease, or its absence; then the lines to copy."""
-            text = [_first_lease(seconds, plan)] if seconds is not None else screen.no_proxy_yet(stack)
+            text = [screen.first_lease(seconds, plan.data)] if seconds is not None else screen.no_proxy_yet(stack)
             if not console.is_terminal:
                 console.print(screen.picture(stack, started))
             for line in text + screen.lines(stack, plan.folder, plan.root):
@@ -140,15 +139,6 @@ def _greeting(own: Any, plan: Any) -> str:
         "signed" if own.judge.key else "unsigned: whoever carries an answer may alter it"
     )
     return f"Your own sources, {judge}. Please {RULE}."
-
-
-def _first_lease(seconds: float, plan: Any) -> str:
-    """The sentence about the first lease; a run with kept state compares itself with the fresh one."""
-    fresh = plan.data / FRESH_FILE
-    if not fresh.exists():
-        fresh.write_text(str(seconds))
-        return f"First lease after {seconds} s. The state is kept in {plan.folder}: the next start is faster."
-    return f"First lease after {seconds} s, from the state of the last run (a fresh start took {fresh.read_text()} s)."
 
 
 def _plan(own: Any, size: int, folder: Path) -> Any:
