@@ -157,11 +157,14 @@ def test_a_second_up_is_refused_in_one_line_that_names_the_first(stack: dict[str
 
 
 def test_status_tells_where_the_stack_is_and_how_its_pool_is(stack: dict[str, Any], command: CommandLine) -> None:
-    status = json.loads(command.run("status", "--json").stdout)
+    def told() -> dict[str, Any]:
+        status: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
+        return status
 
-    assert status["running"]
-    assert status["api_url"] == stack["api_url"]
-    assert status["pool"]["proxies"]["active"] == 4
+    until(lambda: told()["pool"]["proxies"]["active"] == 4, 90)
+
+    assert told()["running"]
+    assert told()["api_url"] == stack["api_url"]
 
 
 def test_a_source_that_is_not_right_is_named_with_its_field(stack: dict[str, Any], tmp_path: Path) -> None:
