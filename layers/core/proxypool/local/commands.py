@@ -49,9 +49,7 @@ def up(
         typer.echo(f"proxypool: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        typer.echo(
-            f"Everything is stopped. {folder}/ keeps the state: the next start leases from it at once.", err=True
-        )
+        typer.echo(f"Everything is stopped. What the pool knows is kept in {folder}/ for the next start.", err=True)
 
 
 @local_app.command()
