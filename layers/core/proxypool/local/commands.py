@@ -42,7 +42,10 @@ def up(
     """Start everything and show the pool coming alive, until Ctrl-C."""
     try:
         if detach:
-            _print(_detached(sources, size, folder), as_json)
+            found = _detached(sources, size, folder)
+            if found["first_lease_seconds"] is None:
+                typer.echo(f"proxypool: it runs, no proxy can be leased yet; see {folder}/up.log", err=True)
+            _print(found, as_json)
         else:
             _attached(sources, size, folder, as_json)
     except LocalStackError as error:
@@ -184,7 +187,7 @@ def _print(value: dict[str, Any], as_json: bool) -> None:
         typer.echo(json.dumps(value))
         return
     for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "pid", "first_lease_seconds"):
-        if name in value:
+        if value.get(name) is not None:
             typer.echo(f"{name}\t{value[name]}")
     for name, item in (value.get("pool") or {}).items():
         typer.echo(f"pool.{name}\t{item if isinstance(item, int | str | float) else json.dumps(item)}")
