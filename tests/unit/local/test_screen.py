@@ -82,3 +82,10 @@ def test_a_target_on_this_machine_is_not_offered_to_proxies_that_are_elsewhere()
     lines = screen.lines(elsewhere, Path("/home/me/pool/.local"), Path("/home/me/pool"))
 
     assert any(line.endswith("fetch http://httpbin.org/ip") for line in lines)
+
+
+def test_a_second_start_says_that_it_leases_from_the_state_of_the_last(tmp_path: Path) -> None:
+    first, second = (screen.first_lease(seconds, tmp_path) for seconds in (11.0, 3.9))
+
+    assert first.startswith("First lease after 11.0 s. The state is kept")
+    assert second == "First lease after 3.9 s, from the state of the last run (a fresh start took 11.0 s)."

@@ -18,7 +18,6 @@ from proxypool.local.process import LocalStackError
 
 FOLDER = Path(".local")
 READY_FILE = "ready.json"  # the seconds to the first lease, when it is clear; null: there was none
-FRESH_FILE = "fresh_start_seconds"
 DETACH_SECONDS = 150
 STOP_SECONDS = 40
 
@@ -43,16 +42,17 @@ def up(
     """Start everything and show the pool coming alive, until Ctrl-C."""
     try:
         if detach:
-            _print(_detached(sources, size, folder), as_json)
+            found = _detached(sources, size, folder)
+            if found["first_lease_seconds"] is None:
+                typer.echo(f"proxypool: it runs, no proxy can be leased yet; see {folder}/up.log", err=True)
+            _print(found, as_json)
         else:
             _attached(sources, size, folder, as_json)
     except LocalStackError as error:
         typer.echo(f"proxypool: {error}", err=True)
         raise typer.Exit(1) from error
     except KeyboardInterrupt:
-        typer.echo(
-            f"Everything is stopped. {folder}/ keeps the state: the next start leases from it at once.", err=True
-        )
+        typer.echo(f"Everything is stopped. What the pool knows is kept in {folder}/ for the next start.", err=True)
 
 
 @local_app.command()
@@ -117,7 +117,7 @@ def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> N
 
         def tell(seconds: float | None) -> None:
             """The first lease, or its absence; then the lines to copy."""
-            text = [_first_lease(seconds, plan)] if seconds is not None else screen.no_proxy_yet(stack)
+            text = [screen.first_lease(seconds, plan.data)] if seconds is not None else screen.no_proxy_yet(stack)
             if not console.is_terminal:
                 console.print(screen.picture(stack, started))
             for line in text + screen.lines(stack, plan.folder, plan.root):
@@ -140,15 +140,6 @@ def _greeting(own: Any, plan: Any) -> str:
         "signed" if own.judge.key else "unsigned: whoever carries an answer may alter it"
     )
     return f"Your own sources, {judge}. Please {RULE}."
-
-
-def _first_lease(seconds: float, plan: Any) -> str:
-    """The sentence about the first lease; a run with kept state compares itself with the fresh one."""
-    fresh = plan.data / FRESH_FILE
-    if not fresh.exists():
-        fresh.write_text(str(seconds))
-        return f"First lease after {seconds} s. The state is kept in {plan.folder}: the next start is faster."
-    return f"First lease after {seconds} s, from the state of the last run (a fresh start took {fresh.read_text()} s)."
 
 
 def _plan(own: Any, size: int, folder: Path) -> Any:
@@ -196,7 +187,7 @@ def _print(value: dict[str, Any], as_json: bool) -> None:
         typer.echo(json.dumps(value))
         return
     for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "pid", "first_lease_seconds"):
-        if name in value:
+        if value.get(name) is not None:
             typer.echo(f"{name}\t{value[name]}")
     for name, item in (value.get("pool") or {}).items():
         typer.echo(f"pool.{name}\t{item if isinstance(item, int | str | float) else json.dumps(item)}")

@@ -22,6 +22,7 @@ from proxypool.proxies.table import ProxyTable
 LOOK_SECONDS = 0.3
 PAGE_SECONDS = 1.0
 PATIENCE_SECONDS = 60
+FRESH_FILE = "fresh_start_seconds"
 PUBLIC_ECHO = "http://httpbin.org/ip"
 DEMO = "127.x.y.z proxies are the demo: a farm on this machine, not the internet."
 
@@ -62,6 +63,15 @@ def can_lease(stack: Running) -> bool:
     except LocalStackError:  # an empty pool yet
         return False
     return True
+
+
+def first_lease(seconds: float, data: Path) -> str:
+    """The sentence about the first lease; a start with kept state compares itself with the fresh one."""
+    fresh = data / FRESH_FILE
+    if not fresh.exists():
+        fresh.write_text(str(seconds))
+        return f"First lease after {seconds} s. The state is kept in {data.parent}: the next start leases from it."
+    return f"First lease after {seconds} s, from the state of the last run (a fresh start took {fresh.read_text()} s)."
 
 
 def no_proxy_yet(stack: Running) -> list[str]:

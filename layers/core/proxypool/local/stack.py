@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import secrets
 import subprocess
 import sys
 import time
@@ -92,25 +93,20 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     children = _Children(plan, way_out)
     valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"]))
     aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"]))
-    from proxypool.local.deploy import deploy  # slow to load, meanwhile both servers start
+    judge = plan.judge or _own_judge(plan, ports, children, tell)
+    from proxypool.local.deploy import deploy  # slow to load, meanwhile the servers start
 
     wait_for_valkey(valkey, ports["valkey"])
     wait_for_emulator(aws, ports["aws"])
     clock.lap("servers")
     clients = Clients(endpoint(ports["aws"]))
     redis_url = f"redis://{LOOPBACK}:{ports['valkey']}"
-    outputs = deploy(plan.root / "template.yaml", clients, parameters(plan, ports, redis_url))
+    outputs = deploy(plan.root / "template.yaml", clients, parameters(plan, judge, redis_url) | {"ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"})
+    if judge.key:
+        clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
     # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute.
     clients("lambda").invoke(FunctionName=outputs["ExpireLeasesFunction"], InvocationType="Event", Payload=b"{}")
     clock.lap("deploy")
-    if plan.judge:
-        judge_url = plan.judge.url
-        _share_key(clients("secretsmanager"), outputs["JudgeSecretArn"], plan.judge.key)
-    else:
-        key = clients("secretsmanager").get_secret_value(SecretId=outputs["JudgeSecretArn"])["SecretString"]
-        farm = children.add("farm", start_farm(plan, ports, key))
-        judge_url = wait_for_farm(farm, plan.data)["judge_url"]
-        clock.lap("farm")
     metrics = Forwarder(clients)
     metrics.start()
     way_out.callback(metrics.stop)
@@ -120,11 +116,25 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
         endpoint_url=endpoint(ports["aws"]),
         pid=os.getpid(),
         outputs=outputs,
-        judge_url=judge_url,
+        judge_url=judge.url,
         farm=str(plan.data / FARM_FILE) if plan.farm_size else None,
         seconds=clock.seconds,
         children=children.pids,
     )
+
+
+def _own_judge(plan: Plan, ports: Mapping[str, int], children: _Children, tell: Callable[[str], None]) -> OwnJudge:
+    """The judge on loopback, with the farm in one process; on other ports where somebody was faster than we."""
+    key = secrets.token_hex(32)
+    farm = children.add("farm", start_farm(plan, ports, key))
+    try:
+        manifest = wait_for_farm(farm, plan.data)
+    except LocalStackError:
+        process.stop(farm)
+        tell("a port of the judge was taken just now: it listens on others")
+        farm = children.add("farm", start_farm(plan, {"judge": 0, "judge https": 0}, key))
+        manifest = wait_for_farm(farm, plan.data)
+    return OwnJudge(url=manifest["judge_url"], https_url=manifest["judge_https_url"], key=key)
 
 
 class _Children:
@@ -140,12 +150,6 @@ class _Children:
         self.pids[name] = child.pid
         state_folder.remember(self._plan.folder, self._plan.data, self.pids)
         return child
-
-
-def _share_key(secrets: Any, secret: str, key: str) -> None:
-    """Lets this stack read what a deployed judge signs."""
-    if key:
-        secrets.put_secret_value(SecretId=secret, SecretString=key)
 
 
 def _restore(environment: Mapping[str, str]) -> None:
@@ -178,23 +182,18 @@ def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
     return ports
 
 
-def parameters(plan: Plan, ports: Mapping[str, int], redis_url: str) -> dict[str, str]:
+def parameters(plan: Plan, judge: OwnJudge, redis_url: str) -> dict[str, str]:
     """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
-    if plan.judge and plan.judge.key:
-        judge = {"JudgeUrl": plan.judge.url, "JudgeHttpsUrl": plan.judge.https_url, "JudgeCaFile": ""}
-    elif plan.judge:
-        judge = {"JudgeUrl": "none", "JudgeEchoUrls": plan.judge.url, "JudgeHttpsUrl": "", "JudgeCaFile": ""}
+    if judge.key:
+        asked = {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
     else:
-        judge = {
-            "JudgeUrl": f"http://{LOOPBACK}:{ports['judge']}/",
-            "JudgeHttpsUrl": f"https://{LOOPBACK}:{ports['judge https']}/",
-            "JudgeCaFile": str(plan.data / "ca.pem"),
-        }
+        asked = {"JudgeUrl": "none", "JudgeEchoUrls": judge.url, "JudgeHttpsUrl": ""}
+    ca_file = "" if plan.judge else str(plan.data / "ca.pem")
     local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
              "BudgetUsd": "0", "Monitoring": "false", "ValidateWindowSeconds": "1",
-             "AcknowledgePublicLists": "yes", "JobsAnyDomain": "true", "JobsAllowHttp": "true",
-             "ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"}  # fmt: skip
-    return {**local, **judge, **(plan.parameters or {})}
+             "AcknowledgePublicLists": "yes",  # the demo has none; `own.py` asks where the reader's file does
+             "JudgeCaFile": ca_file, "JobsAnyDomain": "true", "JobsAllowHttp": "true"}  # fmt: skip
+    return {**local, **asked, **(plan.parameters or {})}
 
 
 def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Popen[bytes]:
