@@ -69,6 +69,25 @@ def test_a_name_goes_through_every_protocol_unresolved(
     assert {name for name, _ in seen.headers} == {"host", "user-agent", "accept", "connection"}
 
 
+def test_a_connection_carries_one_request(tmp_path: Path) -> None:
+    """Input 35: it is never used for another, whoever asks."""
+
+    async def asked_twice() -> str:
+        async with growing(tmp_path, [Spec(kind=KINDS["fast"], exit_ip="127.69.3.1", country="de")], key=KEY) as (
+            farm,
+            ports,
+        ):
+            hop = Hop(protocol="http", name="127.69.3.1", tls=ssl.create_default_context())
+            url = Url(scheme="http", host="127.0.0.1", port=ports[0], target=f"/?nonce={new_nonce()}")
+            wire = await Wire.open(*farm.places[0])
+            await ask_plain(wire, hop, url, agent="x")
+            with pytest.raises(WireError) as raised:
+                await ask_plain(wire, hop, url, agent="x")
+            return raised.value.fault.value
+
+    assert loop.run(asked_twice()) == "connection_closed"
+
+
 def test_a_proxy_that_fails_is_never_gone_around(tmp_path: Path) -> None:
     """Input 51: the judge would answer a direct request, and gets none."""
 

@@ -78,17 +78,20 @@ class Wire(asyncio.Protocol):
         self._wake()
 
     def close(self) -> None:
-        """Ends the connection at once."""
+        """Ends the connection at once; nothing can be sent on it any more."""
         if self._transport is not None:
             self._transport.abort()
+            self._transport = None
 
     async def ask(self, request: bytes, *, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
-        """Sends a request and reads its whole answer, which is the last thing that this connection brings."""
+        """Sends a request, reads its whole answer and ends the connection: it is never used for another."""
         self._most_bytes = MAX_HEAD_BYTES + max_body_bytes + _FRAMING_BYTES
         self.send(request)
-        answer = await self.read(AnswerReader(max_body_bytes=max_body_bytes))
-        if self._buffer:  # a second answer that nobody asked for
-            raise WireError(Fault.PROTOCOL)
+        try:
+            answer = await self.read(AnswerReader(max_body_bytes=max_body_bytes))
+        finally:
+            self.close()
+        self.expect_silence()  # a second answer that nobody asked for
         return answer
 
     async def tunnel(self, request: bytes) -> int:
