@@ -29,7 +29,7 @@ async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True,
     judges = bench.judges
     probe = Probe(proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full)
     try:
-        async with Deadline(bench.total_seconds):
+        with Deadline(bench.total_seconds):
             found = await _stages(probe, now)
             return await _other(probe, found) if bench.detect and first and found.reason in _MISSPOKEN else found
     except TimeoutError:
@@ -56,7 +56,7 @@ async def _ask(stage: Stage, probe: Probe) -> Reason | None:
     started = time.perf_counter()
     try:
         if stage.waits:
-            async with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
+            with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
                 await stage.ask(probe)
         else:
             await stage.ask(probe)
@@ -84,7 +84,7 @@ async def _other(probe: Probe, found: Check) -> Check:
 async def _speaks(probe: Probe, protocol: Protocol) -> bool:
     other = Probe(replace(probe.proxy, protocol=protocol), probe.bench, probe.judge, address=probe.address)
     try:
-        async with Deadline(probe.bench.connect_seconds):
+        with Deadline(probe.bench.connect_seconds):
             for stage in stages():
                 if stage.name in FIRST_CONTACT and await _ask(stage, other) is not None:
                     return False
