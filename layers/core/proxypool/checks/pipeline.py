@@ -28,12 +28,13 @@ async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True,
     """
     judges = bench.judges
     probe = Probe(proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full)
+    found: Check | None = None
     try:
         with Deadline(bench.total_seconds):
             found = await _stages(probe, now)
             return await _other(probe, found) if bench.detect and first and found.reason in _MISSPOKEN else found
-    except TimeoutError:
-        return _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
+    except TimeoutError:  # while other protocols are tried, the word about the listed one stands
+        return found or _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
     finally:
         probe.close()
 
