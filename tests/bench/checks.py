@@ -91,7 +91,10 @@ def missed(row: Row) -> Row:
     """The row; one that does not hold says with how many others it shared the cores: CPU, lag and wall grow with them."""
     if row.holds:
         return row
-    return replace(row, reason=f"load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores while it was measured")
+    told = f"{row.reason}; " if row.reason else ""
+    return replace(
+        row, reason=f"{told}load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores while it was measured"
+    )
 
 
 def wrong_rows(name: str, proxies: list[Result], verdicts: list[Result], *, full: bool) -> list[Row]:
@@ -103,7 +106,7 @@ def wrong_rows(name: str, proxies: list[Result], verdicts: list[Result], *, full
             kinds[proxy["kind"]] += 1
             told[proxy["kind"]] = f"{verdict['status']}, {verdict.get('reason')}"
     return [
-        Row(name=f"{name}: {kind}", value=count, unit="proxies", target=0, reason=told.get(kind, ""))
+        missed(Row(name=f"{name}: {kind}", value=count, unit="proxies", target=0, reason=told.get(kind, "")))
         for kind, count in sorted(kinds.items())
     ]
 
