@@ -38,7 +38,8 @@ async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name:
     full = name != "plain"
     config = Settings(
         judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
-        allow_loopback=True, detect_protocols=True, check_skip=PLAIN_STAGES if name == "secure" else "", check_connect_seconds=min(seconds, Settings().check_connect_seconds),
+        allow_loopback=True, detect_protocols=True, check_skip=PLAIN_STAGES if name == "secure" else "",
+        check_connect_seconds=min(seconds, Settings().check_connect_seconds),
         check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
     bench = await direct.introduced(direct.bench(config, key))
