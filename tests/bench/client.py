@@ -1,7 +1,7 @@
 """`python -m tests.bench.client NAME FOLDER [options]`: asks every proxy of the farm, prints verdicts and costs as JSON.
 
-NAME: `raw` or `streams_tls` (floors.py), `plain` (the production pipeline's plain stages: what most re-checks of a steady
-proxy are), `checker` (all of its stages, as at a first check).
+NAME: `raw` or `streams_tls` (floors.py), or the production pipeline: `plain` (what most re-checks of a steady proxy are),
+`secure` (its HTTPS stage alone), `checker` (all of its stages, as at a first check).
 It is given the list's facts alone: protocol, host, port, user, password. The truth stays with the rig.
 """
 
@@ -30,11 +30,16 @@ from tests.bench.floors import Ask
 LAG_EVERY_SECONDS = 0.01
 
 
-async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, full: bool) -> Ask:
+PLAIN_STAGES = "http,anonymity,exit,integrity,integrity_https,targets"  # what `secure` goes without
+
+
+async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name: str) -> Ask:
     """The production pipeline; a stage may last so many seconds, a check twice as long, as by the settings' defaults."""
+    full = name != "plain"
     config = Settings(
         judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
-        allow_loopback=True, detect_protocols=True, check_connect_seconds=min(seconds, Settings().check_connect_seconds),
+        allow_loopback=True, detect_protocols=True, check_skip=PLAIN_STAGES if name == "secure" else "",
+        check_connect_seconds=min(seconds, Settings().check_connect_seconds),
         check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
     bench = await direct.introduced(direct.bench(config, key))
@@ -95,7 +100,7 @@ async def ask_all(options: argparse.Namespace) -> dict[str, Any]:
         ask = FLOORS[options.name](manifest)
     else:
         key = (options.folder / "key").read_bytes()
-        ask = await checker(manifest, key, options.seconds, full=options.name == "checker")
+        ask = await checker(manifest, key, options.seconds, name=options.name)
     return await measured(ask, proxies, at_once=options.at_once, passes=options.passes)
 
 
@@ -105,7 +110,7 @@ FLOORS = {"raw": floors.raw, "streams_tls": floors.streams_tls}
 def main() -> None:
     """Floors run on asyncio's own loop, the checker on the one that production runs on."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=[*FLOORS, "plain", "checker"])
+    parser.add_argument("name", choices=[*FLOORS, "plain", "secure", "checker"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--at-once", type=int, default=200)
     parser.add_argument("--passes", type=int, default=1)

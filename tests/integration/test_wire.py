@@ -152,7 +152,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
             wire = await Wire.open("127.0.0.1", server.sockets[0].getsockname()[1])
             try:
                 asyncio.get_running_loop().call_later(0.01, time.sleep, 0.4)
-                async with Deadline(0.1):
+                with Deadline(0.1):
                     await asyncio.sleep(0.02)  # the block lies in here
                     return await wire.read(lambda buffer, _: bytes(buffer) or None)
             finally:
@@ -170,9 +170,9 @@ def test_a_deadline_ends_what_takes_too_long_and_nothing_else(run: Run) -> None:
         found = []
         for outer, inner in ((9.0, 0.01), (0.01, 9.0)):
             try:
-                async with Deadline(outer):
+                with Deadline(outer):
                     try:
-                        async with Deadline(inner):
+                        with Deadline(inner):
                             await asyncio.sleep(5)
                     except TimeoutError:
                         found.append("inner")
@@ -188,7 +188,7 @@ def test_a_deadline_ends_what_takes_too_long_and_nothing_else(run: Run) -> None:
 
 
 async def _sleep_under(deadline: Deadline) -> None:
-    async with deadline:
+    with deadline:
         await asyncio.sleep(5)
 
 

@@ -129,6 +129,11 @@ def test_a_login_that_must_not_be_sent_is_not(text: str) -> None:
             get("http://a.example/", "a.example", agent="x", login=login)
 
 
+def test_a_login_shows_no_password() -> None:
+    """I19: not in its text, which ends in tracebacks."""
+    assert "s3cret" not in repr(Login(username="u", password="s3cret"))
+
+
 def test_a_colon_in_a_user_name_cannot_be_told_by_basic() -> None:
     """Input 16: it would move a part of the name into the password."""
     with pytest.raises(WireError, match="credentials_refused"):

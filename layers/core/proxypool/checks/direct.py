@@ -135,7 +135,7 @@ async def _is_unchanged(to: Bench, one: Canary) -> bool:
 
 async def _get(to: Bench, there: Place, target: str, *, by: str = "") -> Response:
     """The answer to a request that no proxy carries; `by` is one of the place's addresses."""
-    async with Deadline(to.connect_seconds):
+    with Deadline(to.connect_seconds):
         host, port = await guard.resolve(by or there.host, there.port, allow_loopback=to.allow_loopback)
         wire = await Wire.open(host, port)
         try:
@@ -149,7 +149,7 @@ async def _get(to: Bench, there: Place, target: str, *, by: str = "") -> Respons
 async def _other_families(to: Bench, there: Place) -> list[str]:
     """One IPv6 address of a place that is asked by IPv4: our own address differs there."""
     try:
-        async with Deadline(to.connect_seconds):
+        with Deadline(to.connect_seconds):
             return [address for address in await guard.system_lookup(there.host, there.port) if ":" in address][:1]
     except (AddressRefused, TimeoutError):
         return []

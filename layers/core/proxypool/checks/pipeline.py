@@ -28,12 +28,13 @@ async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True,
     """
     judges = bench.judges
     probe = Probe(proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full)
+    found: Check | None = None
     try:
-        async with Deadline(bench.total_seconds):
+        with Deadline(bench.total_seconds):
             found = await _stages(probe, now)
             return await _other(probe, found) if bench.detect and first and found.reason in _MISSPOKEN else found
-    except TimeoutError:
-        return _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
+    except TimeoutError:  # while other protocols are tried, the word about the listed one stands
+        return found or _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
     finally:
         probe.close()
 
@@ -56,7 +57,7 @@ async def _ask(stage: Stage, probe: Probe) -> Reason | None:
     started = time.perf_counter()
     try:
         if stage.waits:
-            async with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
+            with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
                 await stage.ask(probe)
         else:
             await stage.ask(probe)
@@ -84,7 +85,7 @@ async def _other(probe: Probe, found: Check) -> Check:
 async def _speaks(probe: Probe, protocol: Protocol) -> bool:
     other = Probe(probe.proxy._replace(protocol=protocol), probe.bench, probe.judge, address=probe.address)
     try:
-        async with Deadline(probe.bench.connect_seconds):
+        with Deadline(probe.bench.connect_seconds):
             for stage in stages():
                 if stage.name in FIRST_CONTACT and await _ask(stage, other) is not None:
                     return False

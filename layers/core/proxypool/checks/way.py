@@ -17,7 +17,7 @@ async def connect(probe: Probe) -> Wire:
     """A connection to the proxy's vetted address, left in the probe; raises StageFailed, WireError or TimeoutError."""
     proxy, bench = probe.proxy, probe.bench
     try:
-        async with Deadline(bench.connect_seconds):
+        with Deadline(bench.connect_seconds):
             if probe.address is None:
                 probe.address = await guard.resolve(proxy.host, proxy.port, allow_loopback=bench.allow_loopback)
             probe.wire = await Wire.open(*probe.address)

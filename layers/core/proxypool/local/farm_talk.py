@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MAX_HEAD_BYTES = 65_536
 DRIP_SECONDS = 0.25
 FLOOD_BYTES = 8_192
+FLOOD_AHEAD_BYTES = 1_048_576  # kept for a client that does not read
 
 Alteration = Callable[[bytes], bytes]
 
@@ -155,8 +156,9 @@ class ProxyConnection(asyncio.Protocol):
         self._client.write(FLOOD_HEAD if act is Act.FLOOD else b"")
         while not self._client.is_closing():
             if act is Act.FLOOD:
-                self._client.write(b"x" * FLOOD_BYTES)
-                await asyncio.sleep(0)
+                if self._client.get_write_buffer_size() < FLOOD_AHEAD_BYTES:
+                    self._client.write(b"x" * FLOOD_BYTES)
+                await asyncio.sleep(0.001)
             else:
                 self._client.write(drops[:1])
                 drops = drops[1:] or b" "

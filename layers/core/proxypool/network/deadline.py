@@ -10,7 +10,7 @@ _LATE_SECONDS: Final = 0.05  # more than a busy loop's usual delay
 
 
 class Deadline:
-    """`async with Deadline(seconds)`: TimeoutError when the block takes longer, as with asyncio.timeout.
+    """`with Deadline(seconds)`: TimeoutError when the block takes longer, as with asyncio.timeout.
 
     A timer that fires late says that the loop stood still (a throttled CPU, a collection of garbage): answers may lie
     unread. It then waits as long again as it was late, once, before it ends the block.
@@ -22,13 +22,13 @@ class Deadline:
         self._seconds = seconds
         self._fired = self._was_late = False
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         self._loop = loop = asyncio.get_running_loop()
         self._task = task = cast("asyncio.Task[object]", asyncio.current_task(loop))
         self._cancelling = task.cancelling()
         self._start(self._seconds)
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._timer.cancel()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from proxypool.network.faults import Fault, WireError
@@ -36,7 +36,7 @@ class Login:
     """User name and password for the proxy. `vetted` refuses what must not be sent."""
 
     username: str
-    password: str
+    password: str = field(repr=False)
 
     def vetted(self) -> tuple[bytes, bytes]:
         """Both as UTF-8, 255 bytes each at most, without control characters; raises WireError(CREDENTIALS)."""
