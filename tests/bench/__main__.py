@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.bench import checks, startup
+from tests.bench import checks, parser, startup
 from tests.bench.row import Row, table
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
     "lease_import": startup.lease_import,
     "checks": checks.measure,
+    "parser": parser.measure,
     "up": startup.up,
     "suite": startup.suite,
 }
@@ -21,9 +22,9 @@ RESULT = Path("build/bench.json")
 
 def main() -> None:
     """Runs all, or one; exits 0 whatever holds: a missed target is a finding, told in the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=BENCHES)
-    only = parser.parse_args().only
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", choices=BENCHES)
+    only = arguments.parse_args().only
     rows = [row for name, bench in BENCHES.items() if only in (None, name) for row in bench()]
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps([row.as_json() for row in rows], indent=1))
