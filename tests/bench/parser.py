@@ -120,7 +120,13 @@ def _line(made: random.Random) -> tuple[str, Record | None]:
     if kind < 0.95:
         scheme = made.choice(("http", "socks5"))
         row = {"ip": host, "port": str(port), "protocols": [scheme], "country": "US", "anonymityLevel": "elite"}
-        return json.dumps({**row, "upTime": round(made.random() * 100, 2)}, separators=(",", ":")), (scheme, host, port, "", "")
+        return json.dumps({**row, "upTime": round(made.random() * 100, 2)}, separators=(",", ":")), (
+            scheme,
+            host,
+            port,
+            "",
+            "",
+        )
     cells = "<td>US</td><td class='hm'>United States</td><td>elite proxy</td><td class='hx'>yes</td>"
     return f"<tr><td>{host}</td><td>{port}</td>{cells}</tr>", ("http", host, port, "", "")
 

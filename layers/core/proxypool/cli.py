@@ -52,7 +52,7 @@ def scrape(source_id: str, as_json: Json = False, url: Url = "") -> None:
 
 
 @sources.command("test")
-def test_source(
+def try_source(
     place: Annotated[str, typer.Argument(help="A URL or a file.")],
     parser: Annotated[str, typer.Option(help="A format; json:path.to.rows for a part of a document.")] = "auto",
     protocol: Annotated[str, typer.Option(help="Of rows that name none.")] = "http",
@@ -66,7 +66,7 @@ def test_source(
 
     with answers(as_json):
         try:
-            found = dry.test(
+            found = dry.try_out(
                 place, parser=parser, protocol=protocol, allow_http=allow_http, allow_private=allow_private, every=every
             )
         except dry.Unusable as error:

@@ -36,7 +36,11 @@ def test_a_table_is_read_by_its_header() -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["<tr><th>IP</th><th>Speed</th><th>Port</th></tr>", "<tr><th>Adresse</th><th>Latenz</th><th>Anschluss</th></tr>", ""],
+    [
+        "<tr><th>IP</th><th>Speed</th><th>Port</th></tr>",
+        "<tr><th>Adresse</th><th>Latenz</th><th>Anschluss</th></tr>",
+        "",
+    ],
 )
 def test_a_latency_that_stands_before_the_port_is_not_taken_for_it(header: str) -> None:
     """By the header where it is known, else by what stands in the columns."""
@@ -59,7 +63,9 @@ def test_a_page_without_a_table_is_read_line_by_line() -> None:
 
 def test_a_challenge_page_is_one_rejected_row() -> None:
     """Input 24, case 31: nothing is made of it."""
-    parsed = _parse("<!doctype html><html><head><title>Just a moment...</title></head><body><form>x</form></body></html>")
+    parsed = _parse(
+        "<!doctype html><html><head><title>Just a moment...</title></head><body><form>x</form></body></html>"
+    )
 
     assert (parsed.proxies, dict(parsed.rejected)) == ((), {"no_address": 1})
 
@@ -85,7 +91,10 @@ def test_deep_html_does_not_break_the_parser() -> None:
         ("ip,port,protocols\n198.51.100.1,8080,socks5\n", ["socks5://198.51.100.1:8080"]),
         ("country;port;ip\nUS;8080;198.51.100.1\n", ["http://198.51.100.1:8080"]),
         ("IP\tPort\tUser\tPassword\n198.51.100.1\t8080\tu\tp,w\n", ["http://u:p%2Cw@198.51.100.1:8080"]),
-        ('"host","port","username","password"\n"gw.example.net","7000","u","p""q"\n', ["http://u:p%22q@gw.example.net:7000"]),
+        (
+            '"host","port","username","password"\n"gw.example.net","7000","u","p""q"\n',
+            ["http://u:p%22q@gw.example.net:7000"],
+        ),
         ("proxy,latency\nhttp://u:p@198.51.100.1:80,120\n", ["http://u:p@198.51.100.1:80"]),
         ("ip,port\n198.51.100.1,http\n198.51.100.2,80\n", ["http://198.51.100.2:80"]),
     ],
@@ -206,7 +215,10 @@ def test_a_line_without_end_is_one_rejected_row_and_the_next_one_is_read() -> No
     """Input 26: a megabyte without a line feed."""
     parsed = _parse(b"x" * 1_000_000 + b"\n198.51.100.1:80\n", "lines")
 
-    assert ([proxy.url for proxy in parsed.proxies], dict(parsed.rejected)) == (["http://198.51.100.1:80"], {"no_address": 1})
+    assert ([proxy.url for proxy in parsed.proxies], dict(parsed.rejected)) == (
+        ["http://198.51.100.1:80"],
+        {"no_address": 1},
+    )
 
 
 def test_rows_that_name_a_proxy_again_are_counted() -> None:

@@ -14,7 +14,7 @@ from proxypool.network.address import MAX_URL_CHARS, Refusal, is_address, parse_
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.settings import Settings
 from proxypool.sources.cron import parse_schedule
-from proxypool.sources.formats import AUTO, formats
+from proxypool.sources.formats import AUTO, formats, is_known
 from proxypool.sources.record import Source
 from proxypool.telemetry import Metric, count
 from proxypool.web import Field, read_fields
@@ -32,7 +32,7 @@ SOURCE_FIELDS: Final[dict[str, Field]] = {
     "inline": Field(kind=str, default="", description="the list itself"),
     "path": Field(kind=str, default="", description="a file; on a local stack only"),
     "allow_http": Field(kind=bool, default=False, description="the URL may be plain http"),
-    "parser": Field(kind=str, default=AUTO, pattern=r"[a-z0-9_-]{1,32}"),
+    "parser": Field(kind=str, default=AUTO, pattern=r"[a-z0-9_-]{1,32}(:[A-Za-z0-9_.-]{1,128})?"),
     "protocol": Field(
         kind=str, default=Protocol.HTTP.value, choices=tuple(Protocol), description="of rows without one"
     ),
@@ -100,7 +100,7 @@ def _check(source: Source, settings: Settings) -> None:
         errors["url"] = "exactly one of url, inline and path is needed"
     if source.path and not settings.allow_files:
         errors["path"] = "files are read by a local stack only"
-    if source.parser not in formats():
+    if not is_known(source.parser):
         errors["parser"] = "must be one of " + ", ".join(sorted(formats()))
     try:
         parse_schedule(source.schedule)

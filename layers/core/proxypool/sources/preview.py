@@ -63,7 +63,9 @@ class Preview:
         ]
 
 
-def preview(file: Readable, options: Options, *, parser: str = AUTO, networks: Networks = SHOWN, every: bool = False) -> Preview:
+def preview(
+    file: Readable, options: Options, *, parser: str = AUTO, networks: Networks = SHOWN, every: bool = False
+) -> Preview:
     """Reads a whole list in parts and keeps ten of its proxies, or all. Raises KeyError for an unknown parser, SourceError."""
     out, seen = Preview(), set[int]()
     for part in read(parser, file, options):
@@ -76,7 +78,7 @@ def preview(file: Readable, options: Options, *, parser: str = AUTO, networks: N
     return out
 
 
-def test(
+def try_out(
     place: str, *, parser: str = AUTO, protocol: str = Protocol.HTTP, allow_http: bool = False,
     allow_private: bool = False, every: bool = False,
 ) -> Preview:  # fmt: skip
@@ -87,7 +89,9 @@ def test(
         raise Unusable(f"no protocol is named {protocol}: " + ", ".join(Protocol))
     own = without(SHOWN, *_OWN) if allow_private else SHOWN
     try:
-        with opened(place, allow_http=allow_http, networks=without(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN) as (file, most):
+        with opened(
+            place, allow_http=allow_http, networks=without(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
+        ) as (file, most):
             options = Options(default_protocol=Protocol(protocol), max_unpacked_bytes=most)
             return preview(file, options, parser=parser, networks=own, every=every)
     except SourceError as error:

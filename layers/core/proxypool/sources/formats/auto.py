@@ -13,7 +13,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool.sources.formats import csv, html, json, lines
 from proxypool.sources.formats.line import parse_line
 from proxypool.sources.formats.packed import Peeked
-from proxypool.sources.formats.rows import Format, Options, Parsed, Rejection, merged, read_document
+from proxypool.sources.formats.rows import Format, Options, Parsed, merged, read_document
 from proxypool.sources.formats.text import decode
 
 _PAGE: Final = re.compile(r"<(?:table|html|!doctype|body|head|pre|div)\b", re.IGNORECASE)

@@ -16,7 +16,31 @@ SAMPLE: Final = 50  # rows that are looked at to tell the columns apart
 MAX_CELLS: Final = 64
 Cells = Sequence[str]
 _COMMON_PORTS: Final = frozenset(
-    "80 81 443 808 999 1080 1081 3128 3129 4145 5678 7777 8000 8080 8081 8085 8088 8118 8443 8888 9050 9999 10808".split()
+    [
+        "80",
+        "81",
+        "443",
+        "808",
+        "999",
+        "1080",
+        "1081",
+        "3128",
+        "3129",
+        "4145",
+        "5678",
+        "7777",
+        "8000",
+        "8080",
+        "8081",
+        "8085",
+        "8088",
+        "8118",
+        "8443",
+        "8888",
+        "9050",
+        "9999",
+        "10808",
+    ]
 )
 
 
@@ -51,7 +75,8 @@ def _distinct(header: Cells) -> list[str]:
     """The header's names; a repeated one counts the first time."""
     seen: dict[str, int] = {}
     return [
-        name if seen.setdefault(name, number) == number else f"\0{number}" for number, name in enumerate(header[:MAX_CELLS])
+        name if seen.setdefault(name, number) == number else f"\0{number}"
+        for number, name in enumerate(header[:MAX_CELLS])
     ]
 
 

@@ -56,7 +56,9 @@ def _lines(text: str, rejected: Counter[str]) -> Iterator[str]:
 
 def _delimiter(lines: list[str]) -> str:
     """The sign that stands in most lines, and most often."""
-    counts = {sign: (sum(sign in line for line in lines), sum(line.count(sign) for line in lines)) for sign in _DELIMITERS}
+    counts = {
+        sign: (sum(sign in line for line in lines), sum(line.count(sign) for line in lines)) for sign in _DELIMITERS
+    }
     return max(counts, key=lambda sign: counts[sign])
 
 

@@ -19,7 +19,29 @@ from proxypool.sources.formats.text import decode
 MAX_DEPTH: Final = 256  # the parser's time grows with the depth at every tag; pages stay below 50
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
 _UNCLOSED: Final = frozenset(
-    "area base br col embed hr img input link meta source track wbr p tr td th tbody thead tfoot option".split()
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "source",
+        "track",
+        "wbr",
+        "p",
+        "tr",
+        "td",
+        "th",
+        "tbody",
+        "thead",
+        "tfoot",
+        "option",
+    ]
 )
 
 

@@ -21,10 +21,11 @@ from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection
 from proxypool.sources.formats.text import MAX_ROW_BYTES, blocks
 
 _PLAIN: Final = bytes((10, *range(32, 127)))  # printable ASCII and line feeds
+_DIGIT: Final = re.compile("[0-9]")  # without one there is no port
 _MAX_NAME_CHARS: Final = 63  # then no label is too long
 _NAME: Final = re.compile(r"(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z]{2,24}")
 _ROW: Final = re.compile(r"<t[dD][^>]*>\s*([0-9.]{7,15})\s*</t[dD]>\s*<t[dD][^>]*>\s*([0-9]{1,6})\s*</t[dD]>")
-_CELL: Final = re.compile(r"<td[^>]*>\s*(socks4|socks5|http|https)\s*</td>", re.IGNORECASE)
+_CELL: Final = re.compile(r"<td[^>]*>\s*(socks4|socks5|http|https)\s*</td>")
 _COMMENTS: Final = frozenset("#;")
 _LOCAL_ENDINGS: Final = ("local", "internal", "localhost", "localdomain", "arpa")
 
@@ -58,10 +59,17 @@ def _parse_block(text: str, options: Options, found: list[Proxy], rejected: Coun
                 continue
         elif not line or line[0] in _COMMENTS:
             continue
-        elif count == 1 and line.isalnum():
-            rejected[Rejection.NO_ADDRESS] += 1
+        elif count == 1 and is_plain and (reason := _reason_without_colon(line)):
+            rejected[reason] += 1
             continue
         others.read(line)
+
+
+def _reason_without_colon(line: str) -> str:
+    """Why a line is no proxy, where that is plain to see; "" where it may be one in columns."""
+    if _DIGIT.search(line) is None or line.isalnum():
+        return "" if line.isspace() or line.startswith("//") else Rejection.NO_ADDRESS
+    return Rejection.NO_PORT if is_ipv4(line) else ""
 
 
 def _with_credentials(line: str, parts: list[str], protocol: Protocol) -> Proxy | None:
@@ -129,6 +137,6 @@ def _html_row(line: str, default_protocol: Protocol) -> Proxy:
     if match is None:
         raise AddressRefused(Rejection.NO_ADDRESS)
     host, port = match.groups()
-    named = _CELL.search(line, match.end()) if "ttp" in line.lower() or "ocks" in line.lower() else None
-    return make_proxy(SCHEMES[named[1].lower()] if named else default_protocol, host, port, None, None)
-
+    rest = line[match.end() :].lower()
+    named = _CELL.search(rest) if "ttp" in rest or "ocks" in rest else None
+    return make_proxy(SCHEMES[named[1]] if named else default_protocol, host, port, None, None)
