@@ -60,10 +60,12 @@ class Layout:
 def layout(names: tuple[str, ...]) -> Layout:
     """What the fields of a row tell; spelling and case of a name do not matter. The rows of a list share it."""
     roles = [(_ROLES.get(_NOISE.sub("", name).lower()), name) for name in names]
-    host, port, protocol, *others = (tuple(name for role, name in roles if role is wanted) for wanted in Role)
-    is_plain = len(host) == len(port) == 1 and len(protocol) <= 1 and not any(others)
+    host, port, protocol, username, password, line = (
+        tuple(name for role, name in roles if role is wanted) for wanted in Role
+    )
+    is_plain = len(host) == len(port) == 1 and len(protocol) <= 1 and not (username or password or line)
     plain = (host[0], port[0], protocol[0] if protocol else "") if is_plain else None
-    return Layout(host, port, protocol, *others, plain)
+    return Layout(host, port, protocol, username, password, line, plain)
 
 
 def names_a_proxy(row: Mapping[str, Any]) -> bool:

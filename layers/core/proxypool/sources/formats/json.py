@@ -142,16 +142,16 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-_strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).scan_once
-_quick: Final = json.JSONDecoder(parse_constant=_no_constant).scan_once
+_strict: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).raw_decode
+_quick: Final = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
 def _loads(text: str) -> Any:
     try:
-        value, end = _quick(text, 0)
+        value, end = _quick(text)
         if type(value) is not dict or text.count(":") != len(value):  # else there is no room for a doubled key
-            value, end = _strict(text, 0)
-    except (ValueError, RecursionError, StopIteration) as error:
+            value, end = _strict(text)
+    except (ValueError, RecursionError) as error:
         raise AddressRefused(Rejection.NOT_JSON) from error
     if end != len(text):
         raise AddressRefused(Rejection.NOT_JSON)
