@@ -16,6 +16,7 @@ BENCHES = (
     "up",
     "leases",
     "checks",
+    "parser",
     "scrape",
     "suite",
 )

@@ -42,7 +42,7 @@ def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(p
     versions = {record.id: record.version for record in pool.proxies.scan()}
     second = pool.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now())
 
-    assert (first.new, first.updated, dict(first.rejected)) == (1000, 0, {"private": 1, "malformed": 1})
+    assert (first.new, first.updated, dict(first.rejected)) == (1000, 0, {"private": 1, "no_address": 1})
     records = list(pool.proxies.scan())
     assert {(record.id, clock.epoch(record.next_check_at or clock.now())) for record in records} == {
         (message.proxy_id, message.next_check_at) for message in messages

@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.telemetry import log
 
 
@@ -23,6 +24,14 @@ def test_no_credential_reaches_the_log(out: io.StringIO) -> None:
     line = out.getvalue()
     assert "s3cret" not in line
     assert json.loads(line)["message"] == "proxy seen"
+
+
+def test_a_proxy_in_a_field_shows_its_masked_text(out: io.StringIO) -> None:
+    """I19: a proxy is a tuple, and is not written as one."""
+    log.info("proxy seen", proxy=Proxy(Protocol.HTTP, "h.example", 80, "u", "s3cret"), several=[Proxy(Protocol.HTTP, "h.example", 80, "u", "s3cret")])  # fmt: skip
+    line = out.getvalue()
+    assert "s3cret" not in line
+    assert "h.example:80" in line
 
 
 def test_newlines_and_endless_texts_stay_in_one_short_line(out: io.StringIO) -> None:

@@ -103,7 +103,7 @@ def try_source(
 
     with answers(as_json):
         try:
-            found = dry.run(
+            found = dry.try_out(
                 place, parser=parser, protocol=protocol, allow_http=allow_http, allow_private=allow_private, every=every
             )
         except dry.Unusable as error:

@@ -102,7 +102,6 @@ def test_a_bad_line_costs_one_line() -> None:
         ("http://u:%00@198.51.100.1:80", "credentials"),
         (f"http://u:{'x' * 256}@198.51.100.1:80", "credentials"),
         ("x" * 200 + "." + "y" * 400 + ":80", "too_long"),  # input 26
-        ("word " * 200, "too_long"),
         ("x" * 70_000, "no_address"),
         (f'{{"ip": "{"x" * 70_000}"}}', "too_long"),
         ("198.51.100.1", "no_port"),

@@ -15,7 +15,7 @@ from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.settings import Settings
 from proxypool.sources import secret
 from proxypool.sources.cron import parse_schedule
-from proxypool.sources.formats import AUTO, formats
+from proxypool.sources.formats import AUTO, formats, is_known
 from proxypool.sources.places import without_private
 from proxypool.sources.record import UPLOADS, Source
 from proxypool.sources.secret import in_url
@@ -74,7 +74,7 @@ SOURCE_FIELDS: Final[dict[str, Field]] = {
     "timeout_seconds": Field(
         kind=int, default=0, minimum=0, maximum=45, description="for the fetch in all; 0: the deployment's"
     ),
-    "parser": Field(kind=str, default=AUTO, pattern=r"[a-z0-9_-]{1,32}"),
+    "parser": Field(kind=str, default=AUTO, pattern=r"[a-z0-9_-]{1,32}(:[A-Za-z0-9_.-]{1,128})?"),
     "protocol": Field(
         kind=str, default=Protocol.HTTP.value, choices=tuple(Protocol), description="of rows without one"
     ),
@@ -177,7 +177,7 @@ def _check(source: Source, settings: Settings) -> None:
     if sum(bool(getattr(source, name)) for name in PLACES) != 1:
         errors["url"] = "exactly one of url, inline, s3 and path is needed"
     errors |= _wrong_place(source, settings) | _wrong_request(source)
-    if source.parser not in formats():
+    if not is_known(source.parser):
         errors["parser"] = "must be one of " + ", ".join(sorted(formats()))
     try:
         parse_schedule(source.schedule)

@@ -78,7 +78,7 @@ def preview(
     return out
 
 
-def run(
+def try_out(
     place: str, *, parser: str = AUTO, protocol: str = Protocol.HTTP, allow_http: bool = False,
     allow_private: bool = False, every: bool = False,
 ) -> Preview:  # fmt: skip

@@ -53,13 +53,19 @@ class Layout:
     username: tuple[str, ...]
     password: tuple[str, ...]
     line: tuple[str, ...]
+    plain: tuple[str, str, str] | None  # host, port and protocol ("": none) where there is nothing else to look at
 
 
 @lru_cache(maxsize=1024)
 def layout(names: tuple[str, ...]) -> Layout:
     """What the fields of a row tell; spelling and case of a name do not matter. The rows of a list share it."""
     roles = [(_ROLES.get(_NOISE.sub("", name).lower()), name) for name in names]
-    return Layout(*(tuple(name for role, name in roles if role is wanted) for wanted in Role))
+    host, port, protocol, username, password, line = (
+        tuple(name for role, name in roles if role is wanted) for wanted in Role
+    )
+    is_plain = len(host) == len(port) == 1 and len(protocol) <= 1 and not (username or password or line)
+    plain = (host[0], port[0], protocol[0] if protocol else "") if is_plain else None
+    return Layout(host, port, protocol, username, password, line, plain)
 
 
 def names_a_proxy(row: Mapping[str, Any]) -> bool:
@@ -87,20 +93,21 @@ def proxies(row: Mapping[str, Any], default_protocol: Protocol) -> list[Proxy]:
 
 def plain_proxy(row: Mapping[str, Any], default_protocol: Protocol) -> Proxy | None:
     """The proxy of a row as most lists have them (IPv4, port, at most one protocol, no credentials), None for any other."""
-    at = layout(tuple(row))
-    if len(at.host) != 1 or len(at.port) != 1 or len(at.protocol) > 1 or at.username or at.password or at.line:
+    plain = layout(tuple(row)).plain
+    if plain is None:
         return None
-    host, port = row[at.host[0]], row[at.port[0]]
+    host, port, protocol = row[plain[0]], row[plain[1]], default_protocol
     number = ports().get(port if type(port) is str else _number(port))
     if number is None or type(host) is not str or not is_ipv4(host):
         return None
-    if not at.protocol:
-        return Proxy(default_protocol, host, number)
-    named = row[at.protocol[0]]
-    if type(named) is list and len(named) == 1:
-        named = named[0]
-    protocol = SCHEMES.get(named) if type(named) is str else None
-    return None if protocol is None else Proxy(protocol, host, number)
+    if plain[2]:
+        named = row[plain[2]]
+        if type(named) is list and len(named) == 1:
+            named = named[0]
+        if type(named) is not str or named not in SCHEMES:
+            return None
+        protocol = SCHEMES[named]
+    return Proxy(protocol, host, number)
 
 
 def _of_line(row: Mapping[str, Any], at: Layout, default_protocol: Protocol) -> list[Proxy]:

@@ -21,10 +21,13 @@ from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection
 from proxypool.sources.formats.text import MAX_ROW_BYTES, blocks
 
 _PLAIN: Final = bytes((10, *range(32, 127)))  # printable ASCII and line feeds
+_make: Callable[[tuple[object, ...]], Proxy] = partial(tuple.__new__, Proxy)  # without a Python frame
+_NO_ADDRESS, _NO_PORT = Rejection.NO_ADDRESS.value, Rejection.NO_PORT.value  # an enum's hash takes a Python frame
+_DIGIT: Final = re.compile("[0-9]")  # without one there is no port
 _MAX_NAME_CHARS: Final = 63  # then no label is too long
 _NAME: Final = re.compile(r"(?:[a-z0-9]+(?:-+[a-z0-9]+)*\.)+[a-z]{2,24}")
 _ROW: Final = re.compile(r"<t[dD][^>]*>\s*([0-9.]{7,15})\s*</t[dD]>\s*<t[dD][^>]*>\s*([0-9]{1,6})\s*</t[dD]>")
-_CELL: Final = re.compile(r"<td[^>]*>\s*(socks4|socks5|http|https)\s*</td>", re.IGNORECASE)
+_CELL: Final = re.compile(r"<td[^>]*>\s*(socks4|socks5|http|https)\s*</td>")
 _COMMENTS: Final = frozenset("#;")
 _LOCAL_ENDINGS: Final = ("local", "internal", "localhost", "localdomain", "arpa")
 
@@ -40,8 +43,8 @@ def parse(file: Readable, options: Options) -> Iterator[Parsed]:
 
 def _parse_block(text: str, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
     protocol, is_plain = options.default_protocol, text.isascii() and not text.encode().translate(None, _PLAIN)
-    make: Callable[[tuple[object, ...]], Proxy] = partial(tuple.__new__, Proxy)  # without a Python frame
-    add, port_of, is_octets, others = found.append, ports().get, OCTETS.issuperset, _Others(options, found, rejected)
+    add, make, port_of, is_octets = found.append, _make, ports().get, OCTETS.issuperset
+    others = _Others(options, found, rejected)
     for line in text.split("\n"):
         parts = line.split(":")
         count = len(parts)
@@ -58,10 +61,17 @@ def _parse_block(text: str, options: Options, found: list[Proxy], rejected: Coun
                 continue
         elif not line or line[0] in _COMMENTS:
             continue
-        elif count == 1 and line.isalnum():
-            rejected[Rejection.NO_ADDRESS] += 1
+        elif count == 1 and is_plain and (reason := _reason_without_colon(line)):
+            rejected[reason] += 1
             continue
         others.read(line)
+
+
+def _reason_without_colon(line: str) -> str:
+    """Why a line is no proxy, where that is plain to see; "" where it may be one in columns."""
+    if _DIGIT.search(line) is None or line.isalnum():
+        return "" if line.isspace() or line.startswith("//") else _NO_ADDRESS
+    return _NO_PORT if is_ipv4(line) else ""
 
 
 def _with_credentials(line: str, parts: list[str], protocol: Protocol) -> Proxy | None:
@@ -69,22 +79,21 @@ def _with_credentials(line: str, parts: list[str], protocol: Protocol) -> Proxy 
     first, second, third, fourth = parts
     if " " in line or len(line) > MAX_CREDENTIAL_BYTES:
         return None
-    port_of = ports().get
     if second[:2] == "//":
-        named, port = SCHEMES.get(first), port_of(fourth)
+        named, port = SCHEMES.get(first), ports().get(fourth)
         password, mark, host = third.rpartition("@")
-        if named and port and mark and len(second) > 2 and "%" not in line and _is_usual_host(host):
-            return Proxy(named, host, port, second[2:], password)
+        if named and port and mark and len(second) > 2 and "%" not in line:
+            octets = host.split(".")
+            if (len(octets) == 4 and OCTETS.issuperset(octets)) or _is_usual_name(host):
+                return _make((named, host, port, second[2:], password))
         return None
-    port = port_of(second)
+    port = ports().get(second)
     if port and third and "@" not in line and is_ipv4(first):
-        return Proxy(protocol, first, port, third, fourth)
+        return _make((protocol, first, port, third, fourth))
     return None
 
 
-def _is_usual_host(host: str) -> bool:
-    if is_ipv4(host):
-        return True
+def _is_usual_name(host: str) -> bool:
     return (
         len(host) <= _MAX_NAME_CHARS
         and _NAME.fullmatch(host) is not None
@@ -105,23 +114,17 @@ class _Others:
         """Adds the line's proxies, or its reason."""
         line = line.strip()
         first = line[:1]
-        if not first or first in _COMMENTS or line.startswith("//"):
-            return
         try:
+            if len(line) > MAX_ROW_BYTES and first in "{<":
+                raise AddressRefused(Rejection.TOO_LONG)
             if first == "{":
-                json.read_row(_bounded(line), self.options, self.found, self.rejected)
+                json.read_row(line, self.options, self.found, self.rejected)
             elif first == "<":
-                self.found.append(_html_row(_bounded(line), self.options.default_protocol))
-            else:
+                self.found.append(_html_row(line, self.options.default_protocol))
+            elif first and first not in _COMMENTS and not line.startswith("//"):
                 self.found.append(parse_line(line, self.options.default_protocol))
         except AddressRefused as refused:
             self.rejected[refused.reason] += 1
-
-
-def _bounded(line: str) -> str:
-    if len(line) > MAX_ROW_BYTES:
-        raise AddressRefused(Rejection.TOO_LONG)
-    return line
 
 
 def _html_row(line: str, default_protocol: Protocol) -> Proxy:
@@ -129,5 +132,6 @@ def _html_row(line: str, default_protocol: Protocol) -> Proxy:
     if match is None:
         raise AddressRefused(Rejection.NO_ADDRESS)
     host, port = match.groups()
-    named = _CELL.search(line, match.end()) if "ttp" in line.lower() or "ocks" in line.lower() else None
-    return make_proxy(SCHEMES[named[1].lower()] if named else default_protocol, host, port, None, None)
+    rest = line[match.end() :].lower()
+    named = _CELL.search(rest) if "ttp" in rest or "ocks" in rest else None
+    return make_proxy(SCHEMES[named[1]] if named else default_protocol, host, port, None, None)

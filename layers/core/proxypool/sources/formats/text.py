@@ -8,7 +8,7 @@ from typing import Final
 
 from proxypool.sources.formats.rows import Readable
 
-BLOCK_BYTES: Final = 1 << 17
+BLOCK_BYTES: Final = 1 << 15
 MAX_ROW_BYTES: Final = 65_536  # what follows in a longer line is skipped
 _UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
