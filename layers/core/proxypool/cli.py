@@ -56,7 +56,7 @@ def list_sources(as_json: Json = False, url: Url = "") -> None:
     found = _ask("GET", "/sources", url, as_json)
     if not as_json:
         for source in found["sources"]:
-            source["trend"] = files.trend(source["trend"])
+            source["trend"] = files.trend(source.get("trend") or [])
     columns = ("id", "name", "health", "suspicion", "rows", "valid", "new", "alive_yield", "last_scraped_at", "last_error",
                "trend")  # fmt: skip
     _table(found, "sources", columns, as_json)

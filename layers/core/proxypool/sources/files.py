@@ -59,7 +59,8 @@ def of_place(place: str) -> Entry:
 
 def send(entries: list[Entry], ask: Ask) -> Iterator[dict[str, Any]]:
     """Adds each source, or changes the one that has its id, uploads its list and has it scraped; yields it as it then is."""
-    known = {source["id"] for source in ask("GET", "/sources", None)["sources"]}
+    has_ids = any("id" in entry.body for entry in entries)
+    known = {source["id"] for source in ask("GET", "/sources", None)["sources"]} if has_ids else frozenset()
     for entry in entries:
         yield _send(entry, known, ask)
 
