@@ -26,13 +26,13 @@ def add(
     place: Annotated[str, typer.Argument(help="A URL, or a file (its text is sent; a long one is uploaded).")],
     name: str = "", parser: str = "auto", as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """Add a source and scrape it."""
+    """Add a source; it is scraped within half an hour, or by `sources scrape`."""
     from proxypool.sources import files
 
     with _one_line(as_json):
         entry = files.of_place(place)
         entry.body.update(name=name, parser=parser)
-        _show(next(files.send([entry], _asker(url, as_json))), as_json)
+        _show(next(files.send([entry], _asker(url, as_json), scrape=False)), as_json)
 
 
 @sources.command("import")
@@ -44,7 +44,7 @@ def import_sources(
     from proxypool.sources import files
 
     with _one_line(as_json):
-        done = list(files.send(files.read(file), _asker(url, as_json)))
+        done = list(files.send(files.read(file), _asker(url, as_json), scrape=True))
     _table({"sources": done}, "sources", ("id", "name", "health"), as_json)
 
 
