@@ -16,7 +16,7 @@ from tests.support.scrape import Calls, Pool, addresses, counted_calls
 
 LINES = 50_000
 NEW_LINES = 1_000
-REPEATS = 5
+REPEATS = 3
 PARTS = {
     "BatchGetItem": "looking up",
     "BatchExecuteStatement": "writing rows",

@@ -85,6 +85,11 @@ def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(stage:
     assert queue["RedrivePolicy"]["maxReceiveCount"] == receives
 
 
+def test_a_sources_claim_outlives_its_run_and_ends_before_the_message_comes_again() -> None:
+    """Else a second run would work beside the first, or a retry after a crash would find the source taken."""
+    assert _default("ScrapeTimeLimitSeconds") < _default("ScrapeClaimSeconds") < _default("ScrapeVisibilitySeconds")
+
+
 def test_every_function_has_a_log_group_that_forgets() -> None:
     """Logs are kept for a stated time, never for ever."""
     for function in FUNCTIONS.values():

@@ -40,13 +40,13 @@ def add(
     place: Annotated[str, typer.Argument(help="A URL, or a file (its text is sent; a long one is uploaded).")],
     name: str = "", parser: str = "auto", as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """Add a source and scrape it."""
+    """Add a source; it is scraped within half an hour, or by `sources scrape`."""
     from proxypool.sources import files
 
     with _one_line(as_json):
         entry = files.of_place(place)
         entry.body.update(name=name, parser=parser)
-        _show(next(files.send([entry], _asker(url, as_json))), as_json)
+        _show(next(files.send([entry], _asker(url, as_json), scrape=False)), as_json)
 
 
 @sources.command("import")
@@ -58,7 +58,7 @@ def import_sources(
     from proxypool.sources import files
 
     with _one_line(as_json):
-        done = list(files.send(files.read(file), _asker(url, as_json)))
+        done = list(files.send(files.read(file), _asker(url, as_json), scrape=True))
     _table({"sources": done}, "sources", ("id", "name", "health"), as_json)
 
 
@@ -70,7 +70,7 @@ def list_sources(as_json: Json = False, url: Url = "") -> None:
     found = _ask("GET", "/sources", url, as_json)
     if not as_json:
         for source in found["sources"]:
-            source["trend"] = files.trend(source["trend"])
+            source["trend"] = files.trend(source.get("trend") or [])
     columns = ("id", "name", "health", "suspicion", "rows", "valid", "new", "alive_yield", "last_scraped_at", "last_error",
                "trend")  # fmt: skip
     _table(found, "sources", columns, as_json)

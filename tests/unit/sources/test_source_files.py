@@ -65,7 +65,9 @@ def test_a_source_that_is_there_is_changed_and_a_disabled_one_is_not_scraped() -
         "POST /sources/a/scrape": {},
     })  # fmt: skip
 
-    list(files.send([files.Entry({"id": "a", "inline": "x"}), files.Entry({"id": "b", "inline": "y"})], ask))
+    list(
+        files.send([files.Entry({"id": "a", "inline": "x"}), files.Entry({"id": "b", "inline": "y"})], ask, scrape=True)
+    )
 
     assert asked[1:] == [
         ("PATCH", "/sources/a", {"inline": "x"}),

@@ -57,11 +57,18 @@ def of_place(place: str) -> Entry:
         raise SourceError(f"{file} is no text in UTF-8") from error
 
 
-def send(entries: list[Entry], ask: Ask) -> Iterator[dict[str, Any]]:
-    """Adds each source, or changes the one that has its id, uploads its list and has it scraped; yields it as it then is."""
-    known = {source["id"] for source in ask("GET", "/sources", None)["sources"]}
+def send(entries: list[Entry], ask: Ask, *, scrape: bool) -> Iterator[dict[str, Any]]:
+    """Adds each source, or changes the one that has its id, and uploads its list; yields it as it then is.
+
+    With `scrape`, enabled ones are scraped now instead of when they are due.
+    """
+    has_ids = any("id" in entry.body for entry in entries)
+    known = {source["id"] for source in ask("GET", "/sources", None)["sources"]} if has_ids else frozenset()
     for entry in entries:
-        yield _send(entry, known, ask)
+        made = _send(entry, known, ask)
+        if scrape and made["enabled"]:
+            ask("POST", f"/sources/{made['id']}/scrape", None)
+        yield made
 
 
 def trend(counts: list[int]) -> str:
@@ -80,8 +87,6 @@ def _send(entry: Entry, known: Set[str], ask: Ask) -> dict[str, Any]:
     if entry.upload is not None:
         there = ask("POST", f"/sources/{made['id']}/upload", None)
         _put(there["url"], entry.upload)
-    if made["enabled"]:
-        ask("POST", f"/sources/{made['id']}/scrape", None)
     return dict(made)
 
 
