@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,16 @@ from tests.support import servers
 
 if TYPE_CHECKING:
     from tests.support.deployment import Deployment
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests of an xdist_group together: xdist 3.8 writes the group to `_nodeid`, which pytest 9.2 does not read."""
+    for item in items:
+        grouped = vars(item).get("_nodeid")
+        if grouped is not None and item.nodeid != grouped:
+            item._id = replace(item._id)
+            object.__setattr__(item._id, "_str_cache", grouped)
 
 
 @pytest.fixture(scope="session")
