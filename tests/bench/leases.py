@@ -114,7 +114,7 @@ class Rig:
     """A pool of one size on a Valkey of its own. Server times are microseconds per call, from its command statistics."""
 
     pool: Pool
-    node: Redis
+    node: Any  # a plain client of redis-py
 
     def acquire(self, request: Request, *, at_once: int = AT_ONCE) -> float:
         """One acquire in the pool as it is: what is granted is given back before the next few."""
