@@ -5,7 +5,7 @@ TOOLS = .venv-tools/bin
 CODE = layers functions tests tools
 PIP = -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help up test check bench build clean lock
+.PHONY: help up test check bench mutate build clean lock
 
 help:  ## this list
 	@grep -E '^[.a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/'
@@ -45,6 +45,9 @@ check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
 
 bench: .venv/.done  ## the measurements; ONLY=name for one
 	$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)")
+
+mutate: .venv/.done  ## delete each statement of the lease scripts in turn: some test must fail (hours; SCRIPT=name for one)
+	$(BIN)/python tools/mutate.py $(if $(SCRIPT),--script "$(SCRIPT)")
 
 build: .venv/.done  ## the layers for Lambda in build/aws, or with HOST=1 for this machine in build/host
 	$(BIN)/python tools/build.py $(if $(HOST),host,aws)

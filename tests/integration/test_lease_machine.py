@@ -257,7 +257,7 @@ def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     (a lease nobody gives back), evict, restart, duplicate, clock skew, index, remove, in any order."""
     Leases.url = valkey_url
     with movable(), mock.patch("proxypool.leases.pool.secrets.token_hex", Leases.base_id):
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             Leases,
             settings=settings(
                 max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
