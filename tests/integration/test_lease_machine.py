@@ -7,6 +7,7 @@ import time
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -252,6 +253,7 @@ class Leases(RuleBasedStateMachine):
         self.pool.cache.command("HSET", self.pool.cache.keys.settings, name, value)
 
 
+@pytest.mark.timeout(300)  # a thousand steps, each asked twice
 def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     """I1–I7, I20, inputs 59, 60, 66, 77, 79 and 81, cases 19, 20 and 22: acquire, renew, release, report, tick, crash
     (a lease nobody gives back), evict, restart, duplicate, clock skew, index, remove, in any order."""
@@ -260,6 +262,6 @@ def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
         run_state_machine_as_test(
             Leases,
             settings=settings(
-                max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+                max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
             ),
         )
