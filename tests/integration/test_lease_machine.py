@@ -58,8 +58,8 @@ class Leases(RuleBasedStateMachine):
 
     @rule(owner=OWNERS, site=TARGETS, session=SESSIONS, count=st.sampled_from([1, 1, 3]), ttl=st.sampled_from([1, 30]))
     def acquire(self, owner: str, site: str, session: str, count: int, ttl: int) -> None:
-        """A refusal is remembered for 200 ms: time goes on first."""
-        self._tick(250)
+        """As many as the model has, and such as it would grant."""
+        self._forget_refusals()
         request = Request(ttl_seconds=ttl, count=1 if session else count, target=site, session_id=session)
         expected = self._expected(owner, request)
         pinned = self.model.session_answer(owner, request) if session else ""
@@ -82,7 +82,7 @@ class Leases(RuleBasedStateMachine):
     @rule(owner=OWNERS, key=st.sampled_from(["k1", "k2"]), ttl=st.sampled_from([1, 30]))
     def acquire_with_a_key(self, owner: str, key: str, ttl: int) -> None:
         """I2: sent twice, granted once; another body is a conflict; what is over is not found."""
-        self._tick(250)
+        self._forget_refusals()
         request, known = Request(ttl_seconds=ttl), self.keyed.get((owner, key))
         try:
             leases, repeated = self.pool.acquire(owner, request, key=key)
@@ -151,8 +151,14 @@ class Leases(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1_000, 300_000]))
     def clock_jumps_back(self, ms: int) -> None:
-        """Input 79: what the expiry run has ended stays ended."""
+        """Input 79: what the expiry run has ended stays ended. (It forgets old numbers when it comes to them: here at once.)"""
         self.expire()
+        tag = self.pool.cache.keys.tag
+        self.pool.cache.command("ZREMRANGEBYSCORE", f"{tag}:pace:shop.example", "-inf", self.model.now)
+        self.model.pace = {pair: at for pair, at in self.model.pace.items() if at > self.model.now}
+        self.pool.cache.command("DEL", f"{tag}:fails:shop.example")
+        for breaker in self.model.targets.values():
+            breaker.fails.clear()
         self._tick(-ms)
 
     @rule()
@@ -232,6 +238,12 @@ class Leases(RuleBasedStateMachine):
     def _end(self, lease_id: str) -> None:
         self.ended.append((lease_id, self.model.leases[lease_id].owner))
         self.model.end(lease_id)
+
+    def _forget_refusals(self) -> None:
+        """A refusal is remembered for 200 ms of two clocks: time goes on, and the memory may be evicted at any time."""
+        self._tick(250)
+        for key in self.pool.cache.command("KEYS", f"{self.pool.cache.keys.tag}:memo:*"):
+            self.pool.cache.command("DEL", key)
 
     def _tick(self, ms: int) -> None:
         before = dict(self.model.leases)
