@@ -6,7 +6,7 @@ CODE = layers functions tests tools
 PIP = -m pip install --disable-pip-version-check --retries 2
 NOT_INSTALLED = The packages were not installed: the index cannot be reached, or a package has changed. See
 
-.PHONY: help up down test check bench build openapi promises clean lock
+.PHONY: help up down test check bench mutate build openapi promises clean lock
 
 define CHECK_PYTHON
 @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -54,6 +54,9 @@ check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
 
 bench: .venv/.done  ## the measurements; ONLY=name for one
 	$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)")
+
+mutate: .venv/.done  ## delete each statement of the lease scripts in turn: some test must fail (hours; SCRIPT=name for one)
+	$(BIN)/python tools/mutate.py $(if $(SCRIPT),--script "$(SCRIPT)")
 
 build: .venv/.done  ## the layers for Lambda in build/aws, or with HOST=1 for this machine in build/host
 	$(BIN)/python tools/build.py $(if $(HOST),host,aws)

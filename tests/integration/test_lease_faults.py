@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from proxypool.errors import ApiError, PoolEmpty, Unavailable
@@ -17,6 +19,7 @@ from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request
 from proxypool.leases.wire import Address, Refused, Wire
+from proxypool.local.certificates import local_certificates
 from proxypool.settings import Settings
 
 from tests.support.leases import a_pool, a_record, an_event
@@ -332,3 +335,35 @@ def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> 
     assert granted > 20
     assert pool.look("ann") == []
     assert len(pool.acquire("ann", Request(ttl_seconds=60, count=6))[0]) == 6
+
+
+def test_a_cache_with_tls_is_verified(valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I21, I19: what a serverless cache asks for; a certificate that nobody vouches for is no way to Redis."""
+    files = local_certificates(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.chain_file, files.key_file)
+    target = Address.of(valkey_url)
+
+    def serve(peer: socket.socket) -> None:
+        with (
+            context.wrap_socket(peer, server_side=True) as tls,
+            socket.create_connection((target.host, target.port)) as server,
+        ):
+            while data := tls.recv(65_536):
+                server.sendall(data)
+                tls.sendall(server.recv(65_536))
+
+    pool = a_pool(valkey_url, a_record(1))
+    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)  # the scripts are known: short commands
+    assert pool.look("ann") == []
+    with a_server(serve) as url:
+        secured = elsewhere(pool, url.replace("redis://", "rediss://"))
+        with pytest.raises(Unavailable):
+            secured.look("ann")
+        monkeypatch.setenv("SSL_CERT_FILE", str(files.ca_file))
+
+        leases = [secured.acquire("ann", Request(ttl_seconds=60))[0][0]]
+        wires = list(secured.cache._free)
+        assert secured.look("ann") == leases
+        assert secured.cache._free == wires
+        secured.cache.close()

@@ -149,7 +149,7 @@ def test_one_ban_does_not_push_the_others_over_their_cap(valkey_url: str, clock:
 def test_a_burst_is_granted_at_once_and_then_the_rate_holds(rig: Rig) -> None:
     """I20: three at once, then one every ten seconds."""
     rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, f"rate:{SHOP}", "10000 3")
-    one = {"exclude": (a_record(1).id, a_record(2).id)}
+    one: dict[str, Any] = {"exclude": (a_record(1).id, a_record(2).id)}
 
     for _ in range(3):
         rig.use(Outcome.OK, **one)
@@ -224,7 +224,7 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
 def test_one_bad_proxy_does_not_close_a_target(valkey_url: str, clock: None) -> None:
     """A timeout counts once per proxy: five of one are its own fault, and open its own breaker."""
     for rig in _rig(valkey_url, 2):
-        one = {"exclude": (a_record(1).id,)}
+        one: dict[str, Any] = {"exclude": (a_record(1).id,)}
         for _ in range(5):
             rig.use(Outcome.TIMEOUT, **one)
             rig.wait(30_000)

@@ -49,7 +49,7 @@ FILTERS: list[dict[str, Any]] = [
 ]
 RULES = {"protocol", "country", "region", "anonymity", "https", "kind", "latency", "score", "ipv4_only", "tags", "source",
          "exclude", "cooling", "exit_cap"}  # fmt: skip
-POOLS, REQUESTS, OFTEN = 60, 12, 20
+POOLS, REQUESTS, OFTEN = 40, 12, 10
 
 
 def a_request(draw: random.Random) -> Request:

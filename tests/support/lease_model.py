@@ -81,7 +81,8 @@ class Model:
         self.now += ms
         for lease_id in [one for one, lease in self.leases.items() if lease.expires <= self.now]:
             self.end(lease_id)
-        for breaker in [*self.breakers.values(), *self.targets.values()]:
+        both: list[Breaker | TargetBreaker] = [*self.breakers.values(), *self.targets.values()]
+        for breaker in both:
             if breaker.state == "o" and breaker.until <= self.now:
                 breaker.state = "h"
         self.pins = {pin: (proxy, until) for pin, (proxy, until) in self.pins.items() if until > self.now}

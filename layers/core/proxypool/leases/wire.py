@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-TIMEOUT_SECONDS: Final = 1.0  # to connect, and from a command to its whole answer
+CONNECT_SECONDS: Final = 0.8  # TLS and AUTH included
+TIMEOUT_SECONDS: Final = 1.0  # from a command to its whole answer
 DEFAULT_PORT: Final = 6379
 CHUNK_BYTES: Final = 65_536
 
@@ -54,17 +55,18 @@ class Wire:
 
     def __init__(self, address: Address) -> None:
         """Connects and authenticates; raises OSError (TimeoutError included) or Refused."""
-        self._deadline = time.monotonic() + TIMEOUT_SECONDS
+        self._deadline = time.monotonic() + CONNECT_SECONDS
         self._unread = bytearray()
-        self._socket = socket.create_connection((address.host, address.port), timeout=TIMEOUT_SECONDS)
+        self._socket = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.tls:
                 import ssl  # a fifth of the cold start, where there is no TLS
 
+                self._socket.settimeout(self._left())
                 self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=address.host)
             if address.password:
-                self.call("AUTH", *filter(None, (address.username, address.password)))
+                self._exchange("AUTH", *filter(None, (address.username, address.password)))
         except BaseException:
             self.close()
             raise
@@ -81,17 +83,26 @@ class Wire:
     def call(self, *args: str | int) -> Any:
         """The answer to one command: text, int, None or a list of these; raises Refused or OSError."""
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
-        parts = [b"*%d\r\n" % len(args)]
-        for arg in args:
-            data = str(arg).encode()
-            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-        self._socket.settimeout(TIMEOUT_SECONDS)
-        self._socket.sendall(b"".join(parts))
-        return self._answer()
+        return self._exchange(*args)
 
     def close(self) -> None:
         """Hangs up."""
         self._socket.close()
+
+    def _exchange(self, *args: str | int) -> Any:
+        parts = [b"*%d\r\n" % len(args)]
+        for arg in args:
+            data = str(arg).encode()
+            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+        self._socket.settimeout(self._left())
+        self._socket.sendall(b"".join(parts))
+        return self._answer()
+
+    def _left(self) -> float:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer is late")
+        return left
 
     def _answer(self) -> Any:
         line = self._line()
@@ -136,10 +147,7 @@ class Wire:
         return data
 
     def _receive(self) -> None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the answer is late")
-        self._socket.settimeout(left)
+        self._socket.settimeout(self._left())
         data = self._socket.recv(CHUNK_BYTES)
         if not data:
             raise ConnectionError("the server hung up")
