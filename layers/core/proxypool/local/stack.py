@@ -101,7 +101,11 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     clock.lap("servers")
     clients = Clients(endpoint(ports["aws"]))
     redis_url = f"redis://{LOOPBACK}:{ports['valkey']}"
-    outputs = deploy(plan.root / "template.yaml", clients, parameters(plan, judge, redis_url) | {"ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"})
+    outputs = deploy(
+        plan.root / "template.yaml",
+        clients,
+        parameters(plan, judge, redis_url) | {"ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"},
+    )
     if judge.key:
         clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
     # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute.
