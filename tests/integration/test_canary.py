@@ -140,6 +140,7 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
     """A deployment with a judge and two proxies that ask for a password; one of them knows another one."""
     prefix = f"c{uuid4().hex[:8]}-"
     tables, sqs = create_tables(prefix), aws.client("sqs")
+    aws.client("s3").create_bucket(Bucket=prefix + "bodies")
     servers = {"judge": judging, "good": asks_for(CANARY), "refusing": asks_for("another")}
     with served(servers) as ports:
         known = Settings(
@@ -150,7 +151,7 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
             judge_url=f"http://127.0.0.1:{ports['judge']}/",
             judge_secret_arn=aws.client("secretsmanager").create_secret(Name=prefix, SecretString="secret")["ARN"],
             event_bus=aws.client("events").create_event_bus(Name=prefix + "bus")["EventBusArn"].rpartition("/")[2],
-            redis_url=valkey_url, pool=prefix[:-1], allow_loopback=True, check_stage_seconds=1, check_total_seconds=2,
+            bodies_bucket=prefix + "bodies", redis_url=valkey_url, pool=prefix[:-1], allow_loopback=True, check_stage_seconds=1, check_total_seconds=2,
         )  # fmt: skip
         for name, value in asdict(known).items():
             monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))

@@ -53,7 +53,8 @@ def test_every_answer_on_a_leases_way_is_documented(valkey_url: str) -> None:
 def test_a_closed_pool_and_a_stranger_are_documented(valkey_url: str, route: str) -> None:
     """503 while the cache is filled again, 401 without an identity."""
     lease_id = "0" * 32 + ".1" if "{id}" in route else ""
-    body = {"outcome": "ok"} if route.endswith("report") else None
+    bodies = {"POST /leases/{id}/report": {"outcome": "ok"}, "POST /leases/release": {"leases": ["0" * 32 + ".1"]}}
+    body = bodies.get(route)
     pool = a_pool(valkey_url, is_open=False)
 
     closed = asked(pool, route, body, lease_id=lease_id)

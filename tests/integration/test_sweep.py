@@ -107,7 +107,11 @@ def test_a_full_queue_holds_the_sweep_back(aws_endpoint: str) -> None:
     rows(this, 12)
     swept(this)
 
-    assert swept(this, now=SOON + timedelta(hours=2), sweep_max_proxies=12) == {"count": 0, "backlog": 12}
+    assert swept(this, now=SOON + timedelta(hours=2), sweep_max_proxies=12) == {
+        "count": 0,
+        "overdue": 12,
+        "backlog": 12,
+    }
 
 
 def test_two_sweeps_at_once_have_one_effect(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:

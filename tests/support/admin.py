@@ -84,11 +84,12 @@ class Admin:
 def empty(settings: Settings) -> None:
     """Empties the tables and queues that the admin API touches."""
     dynamodb, sqs = aws.client("dynamodb"), aws.client("sqs")
-    keys = {settings.sources_table: "source_id", settings.proxies_table: "proxy_id", settings.state_table: "name"}
+    keys = {settings.sources_table: "source_id", settings.proxies_table: "proxy_id", settings.state_table: "name",
+            settings.jobs_table: "job_id"}  # fmt: skip
     for table, key in keys.items():
         for item in dynamodb.scan(TableName=table)["Items"]:
             dynamodb.delete_item(TableName=table, Key={key: item[key]})
-    for url in (settings.scrape_queue_url, settings.validate_queue_url):
+    for url in (settings.scrape_queue_url, settings.validate_queue_url, settings.fetch_queue_url):
         sqs.purge_queue(QueueUrl=url)
 
 
@@ -104,5 +105,5 @@ def actions(service: str, operation: str, arguments: dict[str, Any], prefix: str
     names = [table.removeprefix(prefix) for table in tables] or [url.rpartition("-")[2].capitalize() + "Queue"]
     verbs = {"SendMessageBatch": "SendMessage", "Invoke": "InvokeFunction"}
     for name in names:
-        resource = "ExpireLeasesFunction" if service == "lambda" else name
+        resource = {"lambda": "ExpireLeasesFunction", "s3": "BodiesBucket"}.get(service, name)
         yield resource, f"{service}:{verbs.get(operation, operation)}"

@@ -59,7 +59,7 @@ def needed(settings: Settings, service: str, operation: str, asked: dict[str, An
         settings.sources_table: "SourcesTable", settings.proxies_table: "ProxiesTable",
         settings.checks_table: "ChecksTable", settings.leases_table: "LeasesTable", settings.state_table: "StateTable",
         settings.scrape_queue_url: "ScrapeQueue", settings.validate_queue_url: "ValidateQueue",
-        settings.jobs_table: "JobsTable", settings.fetch_queue_url: "FetchQueue", settings.event_bus: "EventBus", settings.judge_secret_arn: "JudgeSecret", settings.bodies_bucket: "BodiesBucket/*",
+        settings.jobs_table: "JobsTable", settings.fetch_queue_url: "FetchQueue", settings.event_bus: "EventBus", settings.judge_secret_arn: "JudgeSecret",
     }  # fmt: skip
     if operation == "BatchExecuteStatement":
         for statement in asked["Statements"]:
@@ -68,6 +68,9 @@ def needed(settings: Settings, service: str, operation: str, asked: dict[str, An
             yield names[table], f"dynamodb:{_STATEMENTS[verb]}"
         return
     action = f"{service}:{_ACTIONS.get((service, operation), operation)}"
+    if service == "s3":
+        yield f"BodiesBucket/{asked['Key'].partition('/')[0]}/*", action
+        return
     tables = list(asked.get("RequestItems", [])) or [_place(asked)]
     for table in tables:
         index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""

@@ -9,6 +9,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.signers import RequestSigner
 from proxypool import aws
+from proxypool.jobs.build import service
 from proxypool.manage import routes
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
@@ -26,11 +27,13 @@ def stage(aws_endpoint: str) -> tuple[str, Settings]:
     aws.client.cache_clear()
     prefix = f"m{uuid4().hex[:8]}-"
     tables, sqs = create_tables(prefix), aws.client("sqs")
+    aws.client("s3").create_bucket(Bucket=f"{prefix}bodies")
     return prefix, Settings(
         sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
         scrape_queue_url=sqs.create_queue(QueueName=prefix + "scrape")["QueueUrl"],
         validate_queue_url=sqs.create_queue(QueueName=prefix + "validate")["QueueUrl"],
-        allow_loopback=True,
+        fetch_queue_url=sqs.create_queue(QueueName=prefix + "fetch")["QueueUrl"], jobs_table=tables["JobsTable"],
+        bodies_bucket=f"{prefix}bodies", allow_loopback=True,
     )  # fmt: skip
 
 
@@ -44,6 +47,7 @@ def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin
     )  # fmt: skip
     empty(settings)
     monkeypatch.setattr(routes, "manager", lambda: manager)
+    monkeypatch.setattr(routes, "jobs", lambda: service(manager.settings))
     monkeypatch.setattr(routes, "settings", lambda: manager.settings)
     found = Admin(settings, manager.proxies, manager.state)
     original = BaseClient._make_api_call

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from proxypool import aws, clock, queues, tasks
+from proxypool.jobs.build import job_table, results
+from proxypool.jobs.job import JobState
+from proxypool.jobs.table import Ending
 from proxypool.local import template
 from proxypool.manage import openapi, routes
 from proxypool.proxies.proxy import Protocol, Proxy, Status
@@ -45,15 +50,15 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     assert ask("PATCH /sources/{id}", {"name": "mine"}, name="list")["name"] == "mine"
     assert ask("POST /sources/{id}/scrape", name="list") == {"source_id": "list", "queued": True}
     added = ask("POST /proxies", {"lines": "8.8.8.8:80\n8.8.4.4:80\nnonsense\n10.0.0.1:80", "tags": ["hand"]})
-    assert added == {"new": 2, "updated": 0, "unchanged": 0, "rejected": {"malformed": 1, "private": 1}}
+    assert added == {"new": 2, "updated": 0, "unchanged": 0, "rejected": {"no_address": 1, "private": 1}}
     assert ask("POST /proxies", {"lines": "8.8.8.8:80", "tags": ["more"]})["updated"] == 1
     first = ask("GET /proxies", query={"tag": "more"})["proxies"][0]["id"]
-    assert "last check is too old" in " ".join(ask("GET /proxies/{id}", name=first)["explain"]["reasons"])
+    assert "it was never checked" in " ".join(ask("GET /proxies/{id}", name=first)["explain"]["reasons"])
     assert ask("PATCH /proxies/{id}", {"tags": ["b", "a"], "kind": "mobile"}, name=first)["tags"] == ["a", "b"]
     ask("DELETE /proxies/{id}", name=first)
     assert ask("GET /proxies", query={"status": "retired"})["proxies"][0]["id"] == first
     assert ask("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
-    assert ask("PATCH /settings", {"owner_quota": 5}) == {"paused": None, "owner_quota": 5}
+    assert ask("PATCH /settings", {"owner_quota": 5})["owner_quota"] == 5
     assert ask("GET /settings")["owner_quota"] == 5
     with tasks.run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
         run.counts["count_enqueued"] = 1
@@ -62,10 +67,58 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     ask("PATCH /settings", {"owner_quota": None})
     assert ask("GET /openapi.json") == openapi.checked_in()
     ask("DELETE /sources/{id}", name="list")
+    ask("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
+    assert ask("POST /sources/{id}/upload", name="large")["key"] == "uploads/large.txt"
+    ask_for_jobs(ask, admin)
 
     assert routes_seen == set(routes.ROUTES)
-    used = admin.calls | {("ExpireLeasesFunction", "lambda:InvokeFunction")}  # seen in a test of its own
+    apart = {
+        ("ExpireLeasesFunction", "lambda:InvokeFunction"),
+        ("BodiesBucket", "s3:GetObject"),
+        ("BodiesBucket", "s3:DeleteObject"),
+    }
+    used = admin.calls | apart  # seen in tests of their own
     assert used == _allowed()
+
+
+def ask_for_jobs(ask: Callable[..., Any], admin: Admin) -> None:
+    """A domain is allowed, a page queued, fetched by somebody, read, replayed, removed."""
+    assert ask("PUT /domains/{id}", {"requests_per_second": 5}, name="shop.example")["concurrency"] == 2
+    assert [domain["name"] for domain in ask("GET /domains")["domains"]] == ["shop.example"]
+    job_id = ask("POST /jobs", {"url": "https://shop.example/", "batch": "b"})["id"]
+    table = job_table(admin.settings)
+    run = table.start(f"local/{job_id}", now=clock.now(), seconds=9)
+    assert run
+    packed, key = results(admin.settings).store(run, {"url": "https://shop.example/", "data": 1})
+    table.finish(run, Ending(state=JobState.DONE, attempts=1, result=packed, result_key=key), now=clock.now())
+    assert ask("GET /jobs/{id}", name=job_id)["state"] == "done"
+    assert ask("GET /jobs/{id}/result", name=job_id)["data"] == 1
+    assert [job["id"] for job in ask("GET /jobs", query={"state": "done"})["jobs"]] == [job_id]
+    assert ask("GET /batches/{id}", name="b")["progress"] == 1
+    assert ask("POST /jobs/{id}/replay", name=job_id)["replays"] == 1
+    ask("DELETE /jobs/{id}", name=job_id)
+    ask("DELETE /domains/{id}", name="shop.example")
+
+
+def test_a_large_result_is_read_from_and_removed_with_its_object(admin: Admin) -> None:
+    """What lies in S3: read, and gone with its job."""
+    with_object = {("BodiesBucket", "s3:GetObject"), ("BodiesBucket", "s3:DeleteObject")}
+    admin("PUT /domains/{id}", {}, name="shop.example")
+    job_id = admin("POST /jobs", {"url": "https://shop.example/"})[1]["id"]
+    table = job_table(admin.settings)
+    run = table.start(f"local/{job_id}", now=clock.now(), seconds=9)
+    assert run
+    key = f"results/{job_id}.json.gz"
+    aws.client("s3").put_object(
+        Bucket=admin.settings.bodies_bucket, Key=key, Body=gzip.compress(b'{"url":"x","data":2}')
+    )
+    table.finish(run, Ending(state=JobState.DONE, attempts=1, result_key=key), now=clock.now())
+
+    assert admin("GET /jobs/{id}/result", name=job_id)[1]["data"] == 2
+    admin("DELETE /jobs/{id}", name=job_id)
+
+    assert with_object <= admin.calls
+    assert "Contents" not in aws.client("s3").list_objects_v2(Bucket=admin.settings.bodies_bucket)
 
 
 def test_the_messages_that_routes_send_are_those_of_the_tasks(admin: Admin) -> None:
@@ -115,7 +168,7 @@ def test_settings_reach_the_cache_at_once(admin: Admin, monkeypatch: pytest.Monk
     monkeypatch.setattr(routes, "manager", lambda: named)
     monkeypatch.setattr(aws, "client", lambda service: Functions())
 
-    assert admin("PATCH /settings", {"paused": True}) == (200, {"paused": True, "owner_quota": None})
+    assert admin("PATCH /settings", {"paused": True})[1]["paused"] is True
     assert admin("PATCH /settings", {"paused": "no"})[0] == 422
 
     assert [(call["FunctionName"], call["InvocationType"]) for call in woken] == [("bridge", "Event")]

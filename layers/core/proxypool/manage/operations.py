@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from proxypool.checks.rule import RULE_FIELDS
 from proxypool.manage.listing import QUERY_FIELDS
 from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS
 from proxypool.manage.stats import TASKS
@@ -28,6 +29,7 @@ from proxypool.operation import (
 )
 from proxypool.proxies.census import COUNTED
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
+from proxypool.web import schema_of
 
 _PROXY: Final[dict[str, Schema]] = {
     "id": TEXT,
@@ -40,9 +42,15 @@ _PROXY: Final[dict[str, Schema]] = {
     "score": SHARE,
     "exit_ip": maybe(TEXT),
     "country": maybe(TEXT),
+    "exits": {**rows(TEXT), "description": "Others that were seen lately"},
+    "region": maybe(TEXT),
+    "asn": maybe(WHOLE),
     "anonymity": maybe(one_of(*Anonymity)),
+    "anonymity_basis": {**maybe(TEXT), "description": "Which judge said so"},
     "https": TRUTH,
     "tampered": TRUTH,
+    "signed": TRUTH,
+    "targets": {**table(shape(verdict=TEXT, at=INSTANT)), "description": "What the target rules found, by host"},
     "latency_ms": maybe(NUMBER),
     "reason": {**TEXT, "description": "Of the last failed check; empty after a pass"},
     "blame": TEXT,
@@ -53,13 +61,29 @@ _PROXY: Final[dict[str, Schema]] = {
 }
 _EXPLAIN: Final = shape(
     score=SHARE, reliability=SHARE, speed=SHARE, stability=SHARE, leasable=TRUTH,
+    evidence=shape(
+        checks=WHOLE, passed=NUMBER, failed=NUMBER, uptime=maybe(SHARE), leases_ok=NUMBER, leases_bad=NUMBER,
+        latency_ms=maybe(NUMBER), jitter_ms=maybe(NUMBER),
+    ),
     reasons={**rows(TEXT), "description": "What speaks against leasing it"},
+    not_for={**rows(TEXT), "description": "Targets that it does not serve, by the target rules"},
+    judged_by=TEXT,
+    next={"type": "object", "description": "When it is checked next (`at`), `because` of what, and what that `asks`"},
 )  # fmt: skip
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Proxy": shape(**_PROXY),
     "ExplainedProxy": shape(**_PROXY, explain=_EXPLAIN),
-    "Settings": shape(paused=maybe(TRUTH), owner_quota=maybe(WHOLE)),
+    "Settings": shape(
+        paused=maybe(TRUTH),
+        owner_quota=maybe(WHOLE),
+        exit_cap=maybe(WHOLE),
+        breaker_failures=maybe(WHOLE),
+        breaker_seconds=maybe(WHOLE),
+        rates=maybe(rows(TEXT)),
+        targets=maybe(rows(schema_of(RULE_FIELDS))),
+        frozen=maybe(TRUTH),
+    ),
     "Run": shape(
         id=TEXT,
         task=one_of(*TASKS),
