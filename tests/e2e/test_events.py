@@ -47,5 +47,5 @@ def test_a_judge_that_does_not_answer_is_told_and_no_proxy_suffers(stack: LocalS
         assert stack.call("POST", "/proxies", {"lines": "127.0.0.1:11"})[0] == 202
         (told,) = until(lambda: stack.ear.heard("judge.down"), 20)
 
-    assert told["proxies"] == 1
+    assert told["reason"] == "no answer"
     assert stack.statuses() - before == {"unchecked": 1}

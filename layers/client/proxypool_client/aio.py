@@ -17,7 +17,8 @@ from proxypool_client.errors import LeaseLost, Refused, Unreachable
 from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, lease_of
 from proxypool_client.sessions import Session, session_of
 
-CONNECTIONS = 100
+CONNECTIONS = 6  # a call takes milliseconds: more at once would only start more functions
+QUEUE_SECONDS = 60.0  # how long a call may wait for one of them
 
 
 @dataclass(slots=True)
@@ -32,7 +33,8 @@ class AsyncPool:
     def __post_init__(self) -> None:
         self.url = find_url(self.url)
         limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
-        self._http = httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_SECONDS, limits=limits, verify=self.verify)
+        timeout = httpx.Timeout(TIMEOUT_SECONDS, pool=QUEUE_SECONDS)
+        self._http = httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits, verify=self.verify)
 
     async def __aenter__(self) -> AsyncPool:
         return self
