@@ -6,7 +6,7 @@ CODE = layers functions tests tools
 PIP = -m pip install --disable-pip-version-check --retries 2
 NOT_INSTALLED = The packages were not installed: the index cannot be reached, or a package has changed. See
 
-.PHONY: help up down test check bench mutate build openapi promises clean lock
+.PHONY: help up down test test-start check bench mutate build openapi promises clean lock
 
 define CHECK_PYTHON
 @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -39,7 +39,10 @@ down: .venv/.done  ## stop what `make up DETACH=1` started; its state is kept
 	@$(BIN)/proxypool down
 
 test: .venv/.done  ## all tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
+
+test-start: .venv/.done  ## `make up` as a reader runs it, on a machine that is not kind (a minute or two)
+	$(BIN)/python -m pytest tests/start
 
 check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
 	$(BIN)/ruff format --check $(CODE)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("build")
+
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 IMPORT = "import sys; sys.path[:0] = sys.argv[1:]; sys.path = [p for p in sys.path if 'site-packages' not in p]; import app; app.handler"
 

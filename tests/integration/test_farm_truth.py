@@ -42,6 +42,9 @@ def as_listed(entry: dict[str, Any]) -> Proxy:
     return Proxy(Protocol(entry["protocol"]), entry["host"], entry["port"], entry["user"], entry["password"])
 
 
+pytestmark = pytest.mark.xdist_group("farm")
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
     """One of each kind, checked at once."""

@@ -310,8 +310,8 @@ def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> 
             return None
 
     def work(number: int) -> int:
-        mine, done = elsewhere(pool, url), 0
-        for _ in range(12):
+        mine, done, end = elsewhere(pool, url), 0, time.monotonic() + 3
+        while time.monotonic() < end:
             try:
                 lease = mine.acquire("ann", Request(ttl_seconds=2))[0][0]
             except PoolEmpty:
@@ -332,7 +332,7 @@ def test_sixteen_clients_on_a_lossy_way_never_share_a_proxy(valkey_url: str) -> 
         granted = sum(threads.map(work, range(16)))
     time.sleep(2.1)
 
-    assert granted > 20
+    assert granted > 6  # they came back: more leases than proxies
     assert pool.look("ann") == []
     assert len(pool.acquire("ann", Request(ttl_seconds=60, count=6))[0]) == 6
 

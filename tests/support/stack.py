@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[2]
 SECONDS = {
     "ScrapeRetrySeconds": "1",
     "ValidateRetrySeconds": "1",
-    "CheckConnectSeconds": "1",
-    "CheckStageSeconds": "2",
-    "CheckTotalSeconds": "5",
+    "CheckConnectSeconds": "2",
+    "CheckStageSeconds": "6",
+    "CheckTotalSeconds": "15",
     "ExpireRetrySeconds": "0",
     "MaxLeaseSeconds": "60",
 }

@@ -16,7 +16,7 @@ from proxypool.state import SIZES, State
 
 COUNTED: Final = (Status.UNCHECKED, Status.ACTIVE, Status.DEAD)  # a retired one stands in no index
 AWAITED: Final = (Status.UNCHECKED, Status.ACTIVE)  # whose check being late says that the pool falls behind
-LEAST_SECONDS: Final = 50  # under a minute: a task that comes every minute counts each time
+LEAST_SECONDS: Final = 5  # a small pool is counted at each run
 PROXIES_PER_SECOND: Final = 200  # 10,000 proxies: every 50 seconds
 MOST_SECONDS: Final = 900
 
@@ -36,7 +36,7 @@ def refresh(table: ProxyTable, state: State, *, now: datetime) -> dict[str, Any]
 
 
 def is_old(sizes: dict[str, Any], now: datetime) -> bool:
-    """Whether these sizes are to be counted anew: after 50 seconds up to 10,000 proxies, after 15 minutes from 180,000."""
+    """Whether these sizes are to be counted anew: after 5 seconds up to 1,000 proxies, after 15 minutes from 180,000."""
     wait = sum(sizes["by_status"].values()) / PROXIES_PER_SECOND
     age = (now - datetime.fromisoformat(sizes["at"])).total_seconds()
     return bool(age >= min(MOST_SECONDS, max(LEAST_SECONDS, wait)))
