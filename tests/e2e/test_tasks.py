@@ -72,6 +72,7 @@ def test_each_queue_fed_function_logs_its_runs(stack: LocalStack, function: str,
 
 def test_the_stats_tell_when_it_last_scraped_and_checked(stack: LocalStack) -> None:
     """The seeds' health indicators: last_scrape_at and last_validation_at are the starts of the last runs."""
+
     def counted() -> Any:
         stack.invoke("ExpireLeases")
         found = stack.call("GET", "/stats/pool")[1]

@@ -91,6 +91,7 @@ class Bench:
     stage_seconds: float = 20.0
     total_seconds: float = 40.0
     own: frozenset[str] = frozenset()
+    ours: frozenset[str] = frozenset()  # hosts and endpoints of the pool itself: no proxies
     is_up: Callable[[Judge], Awaitable[bool]] = _trust
     canaries: tuple[Canary, ...] = ()
     rules: tuple[Rule, ...] = ()
@@ -107,6 +108,7 @@ class Probe:
     bench: Bench
     judge: Judge
     full: bool = True  # False: only whether it still carries HTTP
+    allow_private: bool = False  # its source says that it may stand in a private network
     address: tuple[str, int] | None = None
     wire: Wire | None = None  # opened by `reachable`, used by `http`
     seen: Seen | None = None  # by the judge, of the last leg

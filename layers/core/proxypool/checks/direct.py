@@ -20,6 +20,7 @@ from proxypool.checks.rule import Rule
 from proxypool.checks.way import path
 from proxypool.errors import AddressRefused, ConfigurationError
 from proxypool.network import guard
+from proxypool.network.address import own_hosts
 from proxypool.network.deadline import Deadline
 from proxypool.network.tunnel import Response, Wire, WireError, get
 from proxypool.settings import Settings
@@ -41,6 +42,7 @@ def bench(settings: Settings, key: bytes | None, rules: tuple[Rule, ...] = ()) -
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
         total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, _texts(settings.canary_urls))),
         rules=rules, locate=locator(settings.geo_database) if settings.geo_database else None,
+        ours=own_hosts(*(url for url in (*_texts(settings.judge_url), *_texts(settings.judge_https_url)) if url != NO_JUDGE)),
         detect=settings.detect_protocols, skip=frozenset(_texts(settings.check_skip)),
     )  # fmt: skip
 

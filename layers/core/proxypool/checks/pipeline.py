@@ -20,14 +20,18 @@ FIRST_CONTACT: Final = ("reachable", "http")
 _MISSPOKEN: Final = frozenset({Reason.PROTOCOL, Reason.CLOSED, Reason.TIMEOUT, Reason.TLS_FAILED})
 
 
-async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, first: bool = False) -> Check:
+async def check(
+    proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, first: bool = False, allow_private: bool = False
+) -> Check:
     """One probe of one proxy. Never raises for what the proxy does.
 
     One that is not `full` asks only whether it still carries HTTP, and as whom. With `bench.detect` a proxy that at its
     `first` check does not speak its protocol is tried with the others, once each: `spoken` is the one that works.
     """
     judges = bench.judges
-    probe = Probe(proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full)
+    probe = Probe(
+        proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full, allow_private=allow_private
+    )
     found: Check | None = None
     try:
         with Deadline(bench.total_seconds):
@@ -83,7 +87,13 @@ async def _other(probe: Probe, found: Check) -> Check:
 
 
 async def _speaks(probe: Probe, protocol: Protocol) -> bool:
-    other = Probe(probe.proxy._replace(protocol=protocol), probe.bench, probe.judge, address=probe.address)
+    other = Probe(
+        probe.proxy._replace(protocol=protocol),
+        probe.bench,
+        probe.judge,
+        address=probe.address,
+        allow_private=probe.allow_private,
+    )
     try:
         with Deadline(probe.bench.connect_seconds):
             for stage in stages():

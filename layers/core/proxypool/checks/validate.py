@@ -117,7 +117,11 @@ class Validator:
         async with places:
             try:
                 first = record.status is Status.UNCHECKED
-                results.put_nowait(await pipeline.check(record.proxy, bench, now=self.now(), full=full, first=first))
+                results.put_nowait(
+                    await pipeline.check(
+                        record.proxy, bench, now=self.now(), full=full, first=first, allow_private=record.allow_private
+                    )
+                )
             except Exception as error:  # a fault of ours in one check leaves its neighbours alone
                 log.exception("check failed", proxy_id=record.id, error=type(error).__name__)
                 results.put_nowait(None)

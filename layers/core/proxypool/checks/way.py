@@ -8,6 +8,7 @@ from proxypool.checks.check import Reason
 from proxypool.checks.context import AGENT, Place, Probe, StageFailed
 from proxypool.errors import AddressRefused
 from proxypool.network import guard
+from proxypool.network.address import FORBIDDEN, Refusal, without
 from proxypool.network.deadline import Deadline
 from proxypool.network.http1 import MAX_BODY_BYTES
 from proxypool.network.tunnel import Response, Wire, ask_plain, ask_secure
@@ -19,7 +20,10 @@ async def connect(probe: Probe) -> Wire:
     try:
         with Deadline(bench.connect_seconds):
             if probe.address is None:
-                probe.address = await guard.resolve(proxy.host, proxy.port, allow_loopback=bench.allow_loopback)
+                probe.address = await guard.resolve(
+                    proxy.host, proxy.port, allow_loopback=bench.allow_loopback, own=bench.ours,
+                    networks=without(FORBIDDEN, Refusal.PRIVATE) if probe.allow_private else FORBIDDEN,
+                )  # fmt: skip
             probe.wire = await Wire.open(*probe.address)
     except AddressRefused as error:
         raise StageFailed(Reason.ADDRESS_REFUSED) from error

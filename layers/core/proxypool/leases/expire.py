@@ -20,7 +20,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
 from proxypool.telemetry import Metric, count, count_by, log
 
-LOCK_MS = 300_000  # the function's own time limit
+LOCK_MS = 90_000  # a run that died keeps the next ones out no longer; one that overlaps another changes nothing
 PURGED_PER_CALL = 200
 ENTRIES_PER_PAGE = 500
 RECORDS_PER_PAGE = 500

@@ -16,6 +16,7 @@ from proxypool.local.process import LocalStackError
 
 PUBLIC_JUDGE = "http://httpbin.org/get"
 RULE = 'use only proxies that you own, rent, or may use in writing (README, "Open proxies and AWS\'s rules")'
+FILES = ("path", "upload")  # a list at hand: read where it lies, or put into the pool's bucket
 _HOST = re.compile(r"(?:@|//|^)\[?([0-9A-Fa-f.:]*?)\]?:\d")
 
 Body = dict[str, Any]
@@ -50,9 +51,10 @@ def read_own(file: Path, environment: Mapping[str, str] = os.environ) -> Own:
     said = _read_toml(file) if file.suffix == ".toml" else {"source": [{"path": file.name}]}
     _text_of(file)
     sources = [_absolute(source, file.parent) for source in _sources(said, file)]
-    if any(_is_public(source) for source in sources) and said.get("acknowledge") is not True:
+    used = [source for source in sources if source.get("enabled", True)]
+    if any(_is_public(source) for source in used) and said.get("acknowledge") is not True:
         raise LocalStackError(f"{file}: write `acknowledge = true` at its top when this holds: {RULE}")
-    if "judge" not in said and all(_only_loopback(_list_of(source)) for source in sources):
+    if "judge" not in said and all(_only_loopback(_list_of(source)) for source in used):
         return Own(sources=sources, judge=None)
     return Own(sources=sources, judge=_judge(said.get("judge", {}), file, environment))
 
@@ -88,8 +90,8 @@ def _judge(said: Any, file: Path, environment: Mapping[str, str]) -> OwnJudge:
 
 
 def _absolute(source: Body, folder: Path) -> Body:
-    path = source.get("path")
-    return source | {"path": str((folder / Path(path).expanduser()).resolve())} if isinstance(path, str) else source
+    files = {name: source[name] for name in FILES if isinstance(source.get(name), str)}
+    return source | {name: str((folder / Path(path).expanduser()).resolve()) for name, path in files.items()}
 
 
 def _is_public(source: Body) -> bool:
@@ -107,8 +109,9 @@ def _text_of(file: Path) -> str:
 
 def _list_of(source: Body) -> str:
     """The list at hand; nothing for one on the web."""
-    if "path" in source:
-        return _text_of(Path(source["path"]))
+    for name in FILES:
+        if name in source:
+            return _text_of(Path(source[name]))
     return str(source.get("inline", ""))
 
 

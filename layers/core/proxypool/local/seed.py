@@ -14,7 +14,8 @@ from proxypool.local.process import LocalStackError
 
 CALL_SECONDS = 30
 SEEDED_FILE = "sources.json"
-PLACES = ("url", "inline", "path")
+PLACES = ("url", "inline", "s3", "path")
+UPLOAD = "upload"  # the file that becomes the object of a source of kind s3; the API knows nothing of it
 
 Body = dict[str, Any]
 
@@ -82,7 +83,7 @@ def _put(api_url: str, name: str, source: Body) -> str:
     told = ""
     try:
         try:
-            call(api_url, "POST", "/sources", {**source, "id": name})
+            call(api_url, "POST", "/sources", {**_body(source), "id": name})
         except ApiRefused as error:
             if error.status != 409:
                 raise
@@ -92,7 +93,10 @@ def _put(api_url: str, name: str, source: Body) -> str:
                 told = f"source {label(source)}: changed"
             elif source.get("url") and shown["last_success_at"] and not shown["last_error"]:
                 return ""
-        call(api_url, "POST", f"/sources/{name}/scrape")
+        if source.get(UPLOAD):
+            _upload(call(api_url, "POST", f"/sources/{name}/upload"), Path(source[UPLOAD]))
+        if source.get("enabled", True):
+            call(api_url, "POST", f"/sources/{name}/scrape")
     except ApiRefused as error:
         raise LocalStackError(f"source {label(source)}: {error}") from error
     return told
@@ -107,7 +111,20 @@ def differs(shown: Body, source: Body) -> bool:
 
 def _changes(source: Body) -> Body:
     """What a PATCH says: the other places are emptied, for a source has one."""
-    return {**dict.fromkeys(PLACES, ""), **{name: value for name, value in source.items() if name != "id"}}
+    return {**dict.fromkeys(PLACES, ""), **{name: value for name, value in _body(source).items() if name != "id"}}
+
+
+def _body(source: Body) -> Body:
+    return {name: value for name, value in source.items() if name != UPLOAD}
+
+
+def _upload(there: Body, file: Path) -> None:
+    request = urllib.request.Request(there["url"], data=file.read_bytes(), method=there["method"])  # noqa: S310  loopback
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(request, timeout=CALL_SECONDS).close()
+    except OSError as error:
+        raise LocalStackError(f"{file} could not be uploaded: {error}") from error
 
 
 def _remove(api_url: str, name: str) -> str:

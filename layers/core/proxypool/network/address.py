@@ -227,6 +227,11 @@ def _ranges(networks: Networks) -> dict[int, list[tuple[int, int, Refusal]]]:
     return out
 
 
+def without(networks: Networks, *reasons: Refusal) -> Networks:
+    """The table without the networks of these reasons, e.g. for a source whose proxies stand in a private network."""
+    return tuple(entry for entry in networks if entry[1] not in reasons)
+
+
 def own_hosts(*urls: str) -> frozenset[str]:
     """What `is_ours` knows of the pool's own URLs: each host:port, and each name by itself."""
     found: set[str] = set()

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 from proxypool import aws, clock
 from proxypool.errors import AddressRefused, Invalid
-from proxypool.network.address import FORBIDDEN, MAX_URL_CHARS, Refusal, is_address, parse_url, refusal
+from proxypool.network.address import FORBIDDEN, MAX_URL_CHARS, Refusal, is_address, parse_url, refusal, without
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.settings import Settings
 from proxypool.sources import secret
 from proxypool.sources.cron import parse_schedule
 from proxypool.sources.formats import AUTO, formats, is_known
-from proxypool.sources.places import without_private
 from proxypool.sources.record import UPLOADS, Source
 from proxypool.sources.secret import in_url
 from proxypool.telemetry import Metric, count
@@ -222,7 +221,7 @@ def url_refusal(source: Source, settings: Settings) -> str:
         url = parse_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:
         return error.reason
-    networks = without_private(FORBIDDEN) if source.allow_private else FORBIDDEN
+    networks = without(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
     reason = refusal(url.host, networks=networks, allow_loopback=local) if is_address(url.host) else ""
     if reason:
         count(Metric.SSRF_BLOCKED)

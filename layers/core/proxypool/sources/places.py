@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from proxypool import aws
 from proxypool.errors import SourceError
-from proxypool.network.address import FORBIDDEN, Networks, Refusal
+from proxypool.network.address import FORBIDDEN, Networks, Refusal, without
 from proxypool.network.fetch import Limits, fetch
 from proxypool.settings import Settings
 from proxypool.sources import secret
@@ -62,7 +62,7 @@ class Places:
 
     def networks_of(self, source: Source) -> Networks:
         """What the source's list and its proxies must not touch."""
-        return without_private(self.networks) if source.allow_private else self.networks
+        return without(self.networks, Refusal.PRIVATE) if source.allow_private else self.networks
 
     def bucket_and_key(self, place: str) -> tuple[str, str]:
         """The bucket and the key of a source's `s3`."""
@@ -121,11 +121,6 @@ class Places:
         if len(raw) > MAX_OWN_BYTES:
             raise SourceError("too_large")
         return raw
-
-
-def without_private(networks: Networks) -> Networks:
-    """The table without the private networks; loopback, link-local and metadata addresses stay in it."""
-    return tuple((network, reason) for network, reason in networks if reason is not Refusal.PRIVATE)
 
 
 def _headers(source: Source, fill: secret.Fill) -> dict[str, str]:

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from proxypool.errors import AddressRefused, ProxyPoolError, SourceError
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, Url, is_address, is_ours, parse_url, refusal
+from proxypool.network.address import (
+    FORBIDDEN,
+    Networks,
+    Refusal,
+    Url,
+    is_address,
+    is_ours,
+    parse_url,
+    refusal,
+    without,
+)
 from proxypool.network.fetch import Limits, fetch
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.sources.formats import AUTO, Options, Readable, formats, is_known, read
@@ -115,11 +125,6 @@ def opened(place: str, *, allow_http: bool = False, networks: Networks = FORBIDD
             yield file, MAX_FILE_BYTES
     except OSError as error:
         raise SourceError("unreadable") from error
-
-
-def without(networks: Networks, *reasons: Refusal) -> Networks:
-    """The table without the networks of these reasons."""
-    return tuple(entry for entry in networks if entry[1] not in reasons)
 
 
 def _take(proxy: Proxy, out: Preview, seen: set[int], networks: Networks, most: int | None) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
-from proxypool.network.address import FORBIDDEN, Networks, is_address, refusal
+from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_ours, refusal
 from proxypool.proxies.proxy import Proxy
 from proxypool.sources.formats import Parsed
 
@@ -14,9 +15,15 @@ def vetted(parsed: Parsed, *, allow_loopback: bool, networks: Networks = FORBIDD
     rejected = Counter(parsed.rejected)
     good: list[Proxy] = []
     for proxy in parsed.proxies:
-        reason = refusal(proxy.host, networks=networks, allow_loopback=allow_loopback) if is_address(proxy.host) else ""
+        reason = _refusal(proxy, networks, allow_loopback)
         if reason:
             rejected[reason] += 1
         else:
             good.append(proxy)
-    return Parsed(proxies=tuple(good), rejected=rejected)
+    return replace(parsed, proxies=tuple(good), rejected=rejected)
+
+
+def _refusal(proxy: Proxy, networks: Networks, allow_loopback: bool) -> str:
+    if is_address(proxy.host):
+        return refusal(proxy.host, networks=networks, allow_loopback=allow_loopback)
+    return Refusal.OURS if is_ours(proxy.host, proxy.port) else ""
