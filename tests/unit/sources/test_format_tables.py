@@ -178,7 +178,9 @@ def test_archives_are_unpacked_and_each_file_is_recognised() -> None:
     ]
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(bytes(21_000_000)), _zip(a=bytes(12_000_000), b=bytes(12_000_000))])
+@pytest.mark.parametrize(
+    "packed", [gzip.compress(bytes(21_000_000)), _zip(a=bytes(12_000_000), b=bytes(12_000_000))], ids=["gzip", "zip"]
+)
 def test_a_bomb_is_too_large_before_it_is_unpacked(packed: bytes) -> None:
     """Input 20: the cap holds for all files of an archive together."""
     with pytest.raises(SourceError) as caught:
@@ -196,6 +198,7 @@ def test_a_bomb_is_too_large_before_it_is_unpacked(packed: bytes) -> None:
         (gzip.compress(gzip.compress(b"198.51.100.1:80\n")), "nested"),
         (_zip(a=_zip(b=b"198.51.100.1:80\n")), "nested"),
     ],
+    ids=["half a gzip", "no gzip", "no zip", "gzip in gzip", "zip in zip"],  # what is packed holds the time
 )
 def test_a_broken_archive_is_a_rejected_row(raw: bytes, reason: str) -> None:
     """Input 20 and I18: said, and never an exception."""
