@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from proxypool.errors import PoolEmpty
 from proxypool.leases.index import STUB_MS, Index
 from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Status
+from proxypool.proxies.record import TargetFact
 
 from tests.support.lease_clock import movable, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
@@ -124,3 +126,20 @@ def test_a_proxy_that_changed_in_a_lease_comes_back_as_it_is_now(valkey_url: str
         pool.acquire("ann", Request(ttl_seconds=60, country="de"))
     sets = [key for key in keys_of(pool.cache) if ":r:" in key]
     assert sum(pool.cache.command("ZCARD", key) for key in sets) == 2
+
+
+def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(valkey_url: str) -> None:
+    """Case 7: banned there, leased for everybody else."""
+    now = datetime.now(UTC)
+    facts = {"shop.example": TargetFact(verdict="banned", at=now), "news.example": TargetFact(verdict="ok", at=now)}
+    pool = a_pool(valkey_url, a_record(1, targets=facts, next_check_at=now + timedelta(minutes=10)))
+
+    with pytest.raises(PoolEmpty) as empty:
+        pool.acquire("ann", Request(ttl_seconds=60, target="shop.example"))
+    lease = pool.acquire("ann", Request(ttl_seconds=60, target="news.example"))[0][0]
+
+    assert empty.value.extra["reasons"]["cooling"] == 1
+    pool.release("ann", lease.id)
+    later = a_record(1, version=2, targets=facts, next_check_at=now - timedelta(seconds=1))
+    other = a_pool(valkey_url, later)
+    assert other.acquire("ann", Request(ttl_seconds=60, target="shop.example"))

@@ -18,11 +18,12 @@ from proxypool.proxies.score import score
 CADENCES = 3  # a check is fresh for three of the proxy's own cadences, at least for max_age
 PROXIES_PER_CALL = 100
 ANY_COUNTRY = "*"
+SERVED = "ok"  # the verdict of a target rule that the proxy passed
 STUB_MS = (
     48 * 3_600_000
 )  # a removed proxy's version is kept for twice the stream's age, so that no late record revives it
 TIE_BREAK = 1_000  # the last three digits of a score are the id's: equal ones differ, so that round_robin passes each
-REMOVED = ("", "", "", "", "", "")
+REMOVED = ("", "", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def is_ready(record: ProxyRecord) -> bool:
 
 
 def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
-    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), slots, facts.
+    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
 
     REMOVED if not ready.
     """
@@ -87,7 +88,17 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
         clock.epoch_ms(record.last_checked_at + age),
         record.slots,
         json.dumps(facts, separators=(",", ":")),
+        _rests(record),
     )
+
+
+def _rests(record: ProxyRecord) -> str:
+    """Until when (ms) its exit rests for which targets: those whose rules the last check failed, until the next one."""
+    check = record.check
+    hosts = [host for host, fact in sorted(check.targets.items()) if fact.verdict != SERVED]
+    if not hosts or not check.exit_ip or record.next_check_at is None or record.slots > 1:
+        return ""
+    return " ".join((str(clock.epoch_ms(record.next_check_at)), check.exit_ip, *hosts))
 
 
 def _member(record: ProxyRecord) -> str:

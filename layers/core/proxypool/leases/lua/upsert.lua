@@ -1,11 +1,12 @@
 #!lua
 -- upsert: puts in, changes or removes proxies by version; an equal or older version changes nothing (I11).  O(log n) each
--- ARGV 1 ms that a removed proxy's version is kept  2 1: an equal version counts as newer (a rebuild); then eight for each: id  version  member ('' removes)  score
+-- ARGV 1 ms that a removed proxy's version is kept  2 1: an equal version counts as newer (a rebuild); then nine for each: id  version  member ('' removes)  score
 --   ready sets 'r:http:us:2 r:http:*:2'  fresh until ms  slots  facts
+--   'until ms exit hosts …': targets that the exit rests for
 -- Result how many were newer.  A held proxy keeps its holder, and its URL until that ends.
 local newer = 0
-for i = 3, #ARGV, 8 do
-  local id, version, member, score, sets, fresh, slots, facts = unpack(ARGV, i, i + 7)
+for i = 3, #ARGV, 9 do
+  local id, version, member, score, sets, fresh, slots, facts, rests = unpack(ARGV, i, i + 8)
   local key = PROXY .. id
   local old = call('HMGET', key, 'v', 'm', 'z')
   if not old[1] or tonumber(old[1]) < version + ARGV[2] then
@@ -19,6 +20,11 @@ for i = 3, #ARGV, 8 do
     else
       call('HSET', key, 'v', version, 'm', member, 's', score, 'z', sets, 'e', fresh, 'c', slots, 'j', facts)
       call('ZADD', FRESH, fresh, id)
+      local ends, exit, hosts = rests:match('^(%d+) (%S+) (.+)$')
+      for host in (hosts or ''):gmatch('%S+') do
+        call('ZADD', PACE .. host, 'GT', ends, exit)
+        call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. host)
+      end
     end
     place(id)
   end
