@@ -18,6 +18,7 @@ BENCHES = (
     "checks",
     "parser",
     "scrape",
+    "jobs",
     "suite",
 )
 """In the order in which they run. Each is a module of this folder with `measure() -> list[Row]`: to add one, a file and a line."""

@@ -101,7 +101,7 @@ def tell(patch: pytest.MonkeyPatch, say: Told) -> None:
     async def introduced(to: Bench) -> Bench:
         return to
 
-    async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, first: bool = False) -> Check:
+    async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, **more: bool) -> Check:
         return replace(say(proxy, now), full=full)
 
     patch.setattr(direct, "introduced", introduced)
