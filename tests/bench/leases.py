@@ -20,11 +20,11 @@ from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.cache import source
 from proxypool.leases.index import Index
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from proxypool.settings import Settings
+from proxypool_client.outcome import Outcome
 from redis import Redis
 
 from tests.bench.row import Row

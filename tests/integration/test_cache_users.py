@@ -13,10 +13,10 @@ import redis
 from proxypool.errors import Unavailable
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import Keys
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Pool, Request
 from proxypool.leases.sessions import Sessions
 from proxypool.local import template
+from proxypool_client.outcome import Outcome
 
 from tests.support.leases import a_pool, a_record
 from tests.support.servers import ROOT

@@ -17,13 +17,13 @@ from proxypool.leases import expire
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
 from proxypool.leases.journal import LedgerRow
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 from proxypool.state import GAUGES, REBUILD_WANTED, SETTINGS
 from proxypool.table import bind
+from proxypool_client.outcome import Outcome
 
 from tests.support.leases import a_record, keys_of
 from tests.support.servers import create_tables

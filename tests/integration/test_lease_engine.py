@@ -18,9 +18,9 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.index import Index
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Anonymity, Status
+from proxypool_client.outcome import Outcome
 
 from tests.support import servers
 from tests.support.leases import a_pool, a_record, keys_of

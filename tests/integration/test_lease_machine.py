@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from proxypool.errors import IdempotencyConflict, NotFound, PoolEmpty, QuotaExceeded
 from proxypool.leases.index import Index
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Status
+from proxypool_client.outcome import Outcome
 
 from tests.support.lease_clock import movable, set_clock
 from tests.support.lease_model import Model

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from proxypool.errors import PoolEmpty
 from proxypool.leases import journal
-from proxypool.leases.outcome import MAX_COOL_SECONDS, Outcome, cool_seconds
+from proxypool.leases.outcome import MAX_COOL_SECONDS, cool_seconds
 from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.record import LeaseFacts
+from proxypool_client.outcome import Outcome
 
 from tests.support.lease_clock import movable, set_clock
 from tests.support.leases import a_pool, a_record

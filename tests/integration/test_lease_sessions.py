@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from proxypool.errors import PoolEmpty, QuotaExceeded
 from proxypool.leases.index import Index
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, Request
 from proxypool.proxies.proxy import Status
+from proxypool_client.outcome import Outcome
 
 from tests.support.lease_clock import movable, set_clock
 from tests.support.leases import a_pool, a_record

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from proxypool.leases.index import CADENCES, is_ready
-from proxypool.leases.outcome import MEANINGS, Outcome, ProxyDid, TargetDid
+from proxypool.leases.outcome import MEANINGS, ProxyDid, TargetDid
 from proxypool.leases.pool import PIN_SECONDS, Request
 from proxypool.proxies.proxy import Anonymity
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
+from proxypool_client.outcome import Outcome
 
 MAX_AGE_MS = 3_600_000
 WINDOW_MS = 60_000

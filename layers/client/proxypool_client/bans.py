@@ -10,26 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
 from typing import Final
+
+from proxypool_client.outcome import Outcome
 
 MAX_LOOKED_AT_BYTES: Final = 64 * 1024  # a challenge page says so at its top
 SMALL_PAGE_BYTES: Final = 16 * 1024  # a page that says more than a challenge is larger
 MAX_RETRY_AFTER_SECONDS: Final = 86_400
-
-
-class Outcome(StrEnum):
-    """What a request through a leased proxy came to: the outcomes that a release takes."""
-
-    OK = "ok"
-    BLOCKED = "blocked"
-    CAPTCHA = "captcha"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    PROXY_ERROR = "proxy_error"
-    CREDENTIALS = "credentials"
-    TARGET_ERROR = "target_error"
-    SERVER_ERROR = "server_error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from proxypool_client.bans import Outcome, Rule, find, retry_after
+from proxypool_client.bans import Rule, find, retry_after
+from proxypool_client.outcome import Outcome
 
 NOW = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
 PAGE = b"<html><h1>Shoes</h1><p>price 9.99</p></html>"

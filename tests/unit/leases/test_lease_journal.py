@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.leases import journal
-from proxypool.leases.outcome import Outcome
 from proxypool.proxies.record import LeaseFacts
+from proxypool_client.outcome import Outcome
 
 BASE = "0" * 32
 STORY = [

@@ -15,8 +15,8 @@ from typing import Final
 from urllib.parse import urljoin
 
 import httpx
-from proxypool_client.bans import Outcome
 from proxypool_client.cookies import Jar
+from proxypool_client.outcome import Outcome
 
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.jobs.job import JobRequest

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from proxypool_client.aio import AsyncPool
-from proxypool_client.bans import Finding, Outcome, Rule, find
+from proxypool_client.bans import Finding, Rule, find
 from proxypool_client.errors import PoolEmpty, PoolError, VersionConflict
 from proxypool_client.errors import Refused as PoolRefused
+from proxypool_client.outcome import Outcome
 from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from proxypool_client.bans import Finding, Outcome
+from proxypool_client.bans import Finding
+from proxypool_client.outcome import Outcome
 
 from proxypool import clock, queues
 from proxypool.events import Event, publish

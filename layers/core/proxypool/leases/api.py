@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from proxypool_client.outcome import Outcome
+
 from proxypool import clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
-from proxypool.leases.outcome import Outcome
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.settings import Settings

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from proxypool.leases.outcome import PROXY_FAULTS, Outcome
+from proxypool_client.outcome import Outcome
+
+from proxypool.leases.outcome import PROXY_FAULTS
 from proxypool.proxies.record import LeaseFacts
 
 MEMORY = 0.98  # what an older outcome weighs after one more: about fifty are remembered

@@ -6,21 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from proxypool_client.outcome import Outcome
+
 MAX_COOL_SECONDS: Final = 86_400  # whatever a target asks for
-
-
-class Outcome(StrEnum):
-    """What a holder found. The proxy's own faults count against it; a target's answer says nothing of the proxy."""
-
-    OK = "ok"
-    BLOCKED = "blocked"
-    CAPTCHA = "captcha"
-    RATE_LIMITED = "rate_limited"
-    TIMEOUT = "timeout"
-    PROXY_ERROR = "proxy_error"
-    CREDENTIALS = "credentials"
-    TARGET_ERROR = "target_error"
-    SERVER_ERROR = "server_error"
 
 
 class ProxyDid(StrEnum):

@@ -15,6 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from proxypool_client.outcome import Outcome
+
 from proxypool import clock
 from proxypool.errors import (
     MAX_RETRY_AFTER_SECONDS,
@@ -27,7 +29,7 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.cache import Cache
-from proxypool.leases.outcome import MEANINGS, Meaning, Outcome, ProxyDid, TargetDid, cool_seconds
+from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis

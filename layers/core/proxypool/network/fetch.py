@@ -8,13 +8,12 @@ import zlib
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Final
 from urllib.parse import urljoin
 
 import httpx
+from proxypool_client.bans import retry_after
 
 from proxypool import clock
 from proxypool.errors import AddressRefused, SourceError
@@ -127,8 +126,8 @@ async def _read(response: httpx.Response, limits: Limits) -> Fetched:
     if status == 304:
         return Fetched(status=status, body=b"", etag=etag, last_modified=last_modified)
     if not 200 <= status < 300:
-        retry_after = _retry_after(response.headers.get("retry-after", ""), clock.now())
-        raise SourceError(f"http_{status}", status=status, retry_after_seconds=retry_after)
+        wait = retry_after(response.headers.get("retry-after", ""), clock.now())
+        raise SourceError(f"http_{status}", status=status, retry_after_seconds=wait)
     body = await read_body(response, limits)
     return Fetched(status=status, body=body, etag=etag, last_modified=last_modified)
 
@@ -160,16 +159,6 @@ def _inflated(inflate: zlib._Decompress, chunk: bytes, room: int) -> bytes:
         return inflate.decompress(chunk, room)
     except zlib.error as error:
         raise SourceError("encoding") from error
-
-
-def _retry_after(text: str, now: datetime) -> int | None:
-    """Seconds from a Retry-After header in either form; None where it says nothing."""
-    if text.isascii() and text.isdigit():
-        return min(int(text[:9]), 86_400)
-    try:
-        return max(0, min(86_400, int((parsedate_to_datetime(text) - now).total_seconds())))
-    except (ValueError, TypeError):
-        return None
 
 
 def _is_tls(error: BaseException | None) -> bool:
