@@ -37,10 +37,10 @@ def test_the_examples_own_lists_hold_proxies() -> None:
         entry.upload or Path(entry.body["path"])
         for entry in files.read(EXAMPLE)
         if entry.upload or "path" in entry.body
-    ]
+    ] + [EXAMPLE.parent / "examples/lists/served.csv"]
 
     for path in paths:
-        parsed = parse("lines", path.read_bytes(), default_protocol=Protocol.HTTP)
+        parsed = parse("auto", path.read_bytes(), default_protocol=Protocol.HTTP)
         assert parsed.proxies
         assert not parsed.rejected
         assert all(proxy.host.startswith("127.") for proxy in parsed.proxies)

@@ -16,7 +16,7 @@ from proxypool.local.process import LocalStackError
 
 PUBLIC_JUDGE = "http://httpbin.org/get"
 RULE = 'use only proxies that you own, rent, or may use in writing (README, "Open proxies and AWS\'s rules")'
-FILES = ("path", "upload")  # a list at hand: read where it lies, or put into the pool's bucket
+FILES = ("path", "upload", "serve")  # a list at hand: read where it lies, put into the bucket, or served as a URL
 _HOST = re.compile(r"(?:@|//|^)\[?([0-9A-Fa-f.:]*?)\]?:\d")
 
 Body = dict[str, Any]

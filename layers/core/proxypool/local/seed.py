@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from proxypool.local.lists import served
 from proxypool.local.process import LocalStackError
 
 CALL_SECONDS = 30
@@ -56,7 +57,7 @@ def seed(api_url: str, sources: Sequence[Body], data: Path) -> list[str]:
 
     Returns one line per thing done that the reader should know. Raises LocalStackError naming the source and its wrong field.
     """
-    wanted = {source_id(source): source for source in sources}
+    wanted = {source_id(source): served(source) for source in sources}
     if len(wanted) < len(sources):
         raise LocalStackError("two sources have one name (or id, or place): each needs its own")
     told = [line for name, source in wanted.items() if (line := _put(api_url, name, source))]

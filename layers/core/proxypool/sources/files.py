@@ -100,6 +100,8 @@ def _put(url: str, file: Path) -> None:
 
 def _entry(source: dict[str, Any], folder: Path) -> Entry:
     upload = source.pop("upload", None)
+    if "serve" in source:  # what `make up` serves as a URL is sent as it is
+        source["inline"] = (folder / source.pop("serve")).read_text(encoding="utf-8")
     if isinstance(source.get("path"), str):
         source["path"] = str((folder / source["path"]).resolve())
     return Entry(source, folder / upload if isinstance(upload, str) else None)
