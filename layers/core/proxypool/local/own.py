@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from proxypool.local.process import LocalStackError
 PUBLIC_JUDGE = "http://httpbin.org/get"
 RULE = 'use only proxies that you own, rent, or may use in writing (README, "Open proxies and AWS\'s rules")'
 FILES = ("path", "upload", "serve")  # a list at hand: read where it lies, put into the bucket, or served as a URL
-_HOST = re.compile(r"(?:@|//|^)\[?([0-9A-Fa-f.:]*?)\]?:\d")
 
 Body = dict[str, Any]
 
@@ -116,13 +114,12 @@ def _list_of(source: Body) -> str:
 
 
 def _only_loopback(text: str) -> bool:
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return bool(lines) and all(_is_loopback(line) for line in lines)
+    """Whether a list names proxies on this machine alone: then the judge on loopback is the one that they can reach."""
+    from proxypool.proxies.proxy import Protocol
+    from proxypool.sources.formats import AUTO, parse
 
-
-def _is_loopback(line: str) -> bool:
-    found = _HOST.search(line)
-    return bool(found) and _is_loopback_address(found[1])  # type: ignore[index]
+    proxies = parse(AUTO, text.encode(), default_protocol=Protocol.HTTP).proxies
+    return bool(proxies) and all(_is_loopback_address(proxy.host) for proxy in proxies)
 
 
 def _is_loopback_address(host: str) -> bool:
