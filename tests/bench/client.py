@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import resource
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from proxypool.settings import Settings
 
 from tests.bench import floors
 from tests.bench.floors import Ask
+from tests.bench.memory import peak_megabytes
 
 LAG_EVERY_SECONDS = 0.01
 
@@ -68,7 +67,7 @@ async def measured(ask: Ask, proxies: list[Proxy], *, at_once: int, passes: int)
     await asyncio.gather(*(work(ask, jobs, verdicts) for _ in range(at_once)))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     sampler.cancel()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    peak = peak_megabytes()
     return {"verdicts": verdicts, "wall_seconds": wall, "cpu_ms": cpu / len(verdicts) * 1000, "rss_mb": peak,
             "lag_p99_ms": 1000 * sorted(lags or [0.0])[len(lags) * 99 // 100]}  # fmt: skip
 

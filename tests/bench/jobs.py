@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 import time
 from collections import Counter
 from dataclasses import replace
@@ -20,6 +19,7 @@ from proxypool.jobs.build import bench
 from proxypool.jobs.job import JobState
 from proxypool.settings import Settings
 
+from tests.bench.memory import peak_megabytes
 from tests.bench.row import Row
 from tests.support import servers
 from tests.support.jobs import a_world
@@ -42,7 +42,7 @@ def measure() -> list[Row]:
         deliveries = ids + random.Random(1).sample(ids, int(PAGES * DUPLICATES))
         random.Random(2).shuffle(deliveries)
         batches = [deliveries[at : at + BATCH] for at in range(0, len(deliveries), BATCH)]
-        started, done, spent, most = time.monotonic(), Counter[str](), 0.0, 0
+        started, done, spent, most = time.monotonic(), Counter[str](), 0.0, 0.0
         for number, batch in enumerate([*batches, batches[3], *_pages(world.messages())]):
             kill = KILLED_AFTER_SECONDS if number == 3 else None
             counts, cpu, memory = _run(world.settings, batch, late=number >= len(batches), kill_after=kill)
@@ -59,7 +59,7 @@ def measure() -> list[Row]:
         Row(name="pages stored twice", value=max(0, done["done"] - PAGES), unit="", target=0),
         Row(name="requests per page", value=round(sum(fetched.values()) / PAGES, 3), unit=""),
         Row(name="worker's CPU per page", value=round(spent / PAGES * 1000, 2), unit="ms"),
-        Row(name="worker's memory, 64 pages in flight", value=round(most / 1024), unit="MB", target=256),
+        Row(name="worker's memory, 64 pages in flight", value=round(most), unit="MB", target=256),
         Row(name="pages a second, all parts on this machine", value=round(PAGES / seconds, 1), unit=""),
     ]
 
@@ -71,8 +71,8 @@ def _pages(messages: list[dict[str, Any]]) -> list[list[str]]:
 
 def _run(
     settings: Settings, ids: list[str], *, late: bool, kill_after: float | None = None
-) -> tuple[dict[str, int], float, int]:
-    """One invocation in a process of its own: its counts, its CPU seconds and its peak memory in KB."""
+) -> tuple[dict[str, int], float, float]:
+    """One invocation in a process of its own: its counts, its CPU seconds and its peak memory in MB."""
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_work, args=(settings, ids, late, theirs))
@@ -82,8 +82,8 @@ def _run(
         child.kill()
         child.join()
     if not ours.poll():
-        return {}, 0.0, 0
-    found: tuple[dict[str, int], float, int] = ours.recv()
+        return {}, 0.0, 0.0
+    found: tuple[dict[str, int], float, float] = ours.recv()
     return found
 
 
@@ -94,5 +94,4 @@ def _work(settings: Settings, ids: list[str], late: bool, back: Any) -> None:
     asyncio.run(this.work(["ann/nobody"], seconds=LIMIT_SECONDS))  # an environment loads and connects once
     before = time.process_time()
     outcomes = asyncio.run(this.work([f"ann/{job_id}" for job_id in ids], seconds=LIMIT_SECONDS))
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    back.send((dict(outcomes.counts), time.process_time() - before, used.ru_maxrss))
+    back.send((dict(outcomes.counts), time.process_time() - before, peak_megabytes()))
