@@ -14,11 +14,12 @@ import argparse
 import json
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 import httpx
-from proxypool_client import Refused
+from proxypool_client import Refused, Unreachable
 from proxypool_client.api import Api, find_url
 
 PAGES = 100
@@ -87,11 +88,12 @@ def wait(pool: Api, batch: str) -> dict[str, Any]:
     """The batch, when none of its jobs waits or runs."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
-        found: dict[str, Any] = pool.request("GET", f"/batches/{batch}")
-        if found["progress"] == 1:
-            return found
+        with suppress(Unreachable):  # a busy laptop: ask again
+            found: dict[str, Any] = pool.request("GET", f"/batches/{batch}")
+            if found["progress"] == 1:
+                return found
         time.sleep(0.5)
-    raise TimeoutError(f"batch {batch} is not done: {found['states']}")
+    raise TimeoutError(f"batch {batch} is not done")
 
 
 def sees(pool: Api, owner: str) -> bool:

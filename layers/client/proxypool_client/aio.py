@@ -17,7 +17,7 @@ from proxypool_client.errors import LeaseLost, Refused, Unreachable
 from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, lease_of
 from proxypool_client.sessions import Session, session_of
 
-CONNECTIONS = 6  # a call takes milliseconds: more at once would only start more functions
+CONNECTIONS = 4  # a call takes milliseconds: more at once would only start more functions
 QUEUE_SECONDS = 60.0  # how long a call may wait for one of them
 
 
