@@ -18,7 +18,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack whose farm was scraped and checked; only the daily pruning of checks is on schedule, and that each minute."""
     folder = tmp_path_factory.mktemp("stack") / ".local"  # where the command line looks for it
     with local_stack(
-        folder, PruneOldChecksSchedule=EVERY_MINUTE, ExpireLeasesSchedule="rate(1 day)", FetchBatch="10"
+        folder, PruneOldChecksSchedule=EVERY_MINUTE, ExpireLeasesSchedule="rate(1 day)", FetchBatch="10", FetchWidth="2"
     ) as found:
         assert found.at.farm is not None
         listed = json.loads(Path(found.at.farm).read_text())["list_file"]

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -15,6 +16,7 @@ import typer
 
 from proxypool_client.api import Api, find_url
 from proxypool_client.cli import Exit, Json, Url, answers, fail
+from proxypool_client.errors import Unreachable
 
 JOBS_PER_REQUEST = 100
 STATES = ("queued", "running", "done", "failed", "blocked")
@@ -68,7 +70,8 @@ def watch(batch: Batch, as_json: Json = False, url: Url = "") -> None:
                     break
                 shown = over
                 time.sleep(POLL_SECONDS)
-                found = api.request("GET", f"/batches/{quote(batch)}")
+                with suppress(Unreachable):  # for once: the next look may be answered
+                    found = api.request("GET", f"/batches/{quote(batch)}")
         counts = ", ".join(f"{number} {state}" for state, number in found["states"].items() if number)
         typer.echo(json.dumps(found) if as_json else counts)
 
