@@ -9,7 +9,7 @@ from typing import Any
 from proxypool import queues, state, tasks
 from proxypool.errors import MessageError
 from proxypool.jobs.build import Bench, bench
-from proxypool.jobs.worker import GROUP, Outcomes
+from proxypool.jobs.worker import Outcomes
 from proxypool.queues import FetchMessage
 from proxypool.settings import settings
 
@@ -38,7 +38,7 @@ def _fetch(readable: list[tuple[dict[str, Any], FetchMessage]], context: Any) ->
     messages = {message.job_key: message for _, message in readable}
     if state.is_paused(this.state):  # a failure would use up the messages' deliveries: they are put back instead
         url = this.settings.need("fetch_queue_url")
-        queues.send(url, messages.values(), group=GROUP, delay_seconds=queues.MAX_DELAY_SECONDS)
+        queues.send(url, messages.values(), group=queues.JOBS_GROUP, delay_seconds=queues.MAX_DELAY_SECONDS)
         return []
     try:
         outcomes = _run(this, list(messages), context)

@@ -110,7 +110,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("JobsTable", "dynamodb:GetItem"): "a job that another run holds; links that are known (JobTable.get)",
         ("JobsTable", "dynamodb:PutItem"): "the jobs of a page's links (JobTable.create)",
         ("JobsTable", "dynamodb:UpdateItem"): "takes and ends jobs (start, finish, put_back)",
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (Usage.save)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (usage.save)",
         ("StateTable", "dynamodb:UpdateItem"): "turns and places of domains, bytes, a crawl's budget",
         ("BodiesBucket/results/*", "s3:PutObject"): "large results",
         ("BodiesBucket/lake/*", "s3:PutObject"): "results for Athena",

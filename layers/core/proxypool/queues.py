@@ -14,6 +14,7 @@ VERSION = 1
 MESSAGES_PER_CALL = 10
 MAX_DELAY_SECONDS = 900
 RECHECK_GROUP = "recheck"
+JOBS_GROUP = "jobs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

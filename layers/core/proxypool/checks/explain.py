@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from proxypool import clock
 from proxypool.checks.cadence import is_full
 from proxypool.proxies.proxy import Status
-from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.record import ProxyRecord, fresh_until
 from proxypool.proxies.score import score
 from proxypool.settings import Settings
-
-CADENCES_FRESH = 3  # a check is fresh for three of its proxy's own intervals, an hour at least
 
 
 def explain(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str, Any]:
@@ -38,15 +36,6 @@ def explain(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str,
         "judged_by": facts.basis + ("" if facts.signed or not facts.basis else ", unsigned"),
         "next": _next(record, now, settings),
     }  # fmt: skip
-
-
-def fresh_until(record: ProxyRecord, max_age_seconds: int) -> datetime | None:
-    """Until when the last check holds for leasing; None where there was none."""
-    if record.last_checked_at is None:
-        return None
-    return record.last_checked_at + timedelta(
-        seconds=max(max_age_seconds, CADENCES_FRESH * record.check.interval_seconds)
-    )
 
 
 def _against(record: ProxyRecord, now: datetime, settings: Settings) -> list[str]:

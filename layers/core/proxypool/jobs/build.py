@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import clock
+from proxypool.jobs import usage
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
 from proxypool.jobs.gate import Gate
@@ -17,7 +18,6 @@ from proxypool.jobs.robots import Robots
 from proxypool.jobs.run import Runner
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.table import JobTable
-from proxypool.jobs.usage import Usage
 from proxypool.jobs.worker import Outcomes, Worker
 from proxypool.network.fetch import Limits
 from proxypool.proxies.table import ProxyTable
@@ -54,9 +54,7 @@ class Bench:
                 behalf_header=OWNER_HEADER if known.allow_loopback else BEHALF_HEADER,
             )
             outcomes = await self.worker.work(keys, runner, seconds=seconds)
-        usage = Usage()
-        usage.by_proxy.update(runner.spent)
-        usage.save(self.proxies, self.state, now=clock.now())
+        usage.save(runner.spent, self.proxies, self.state, now=clock.now())
         return outcomes
 
 

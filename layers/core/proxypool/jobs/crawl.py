@@ -17,8 +17,6 @@ from proxypool.jobs.transforms.html import links
 from proxypool.settings import Settings
 from proxypool.state import State
 
-GROUP = "jobs"
-
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
@@ -48,7 +46,7 @@ class Crawler:
             if self.jobs.create(child):
                 made.append(queues.FetchMessage(job_key=child.key))
         if made:
-            queues.send(self.settings.need("fetch_queue_url"), made, group=GROUP)
+            queues.send(self.settings.need("fetch_queue_url"), made, group=queues.JOBS_GROUP)
         return len(made)
 
     def _within_budget(self, job: Job, crawl: Crawl) -> bool:

@@ -21,7 +21,7 @@ from proxypool_client.outcome import Outcome
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network.address import Url, is_address, parse_url, refusal
-from proxypool.network.fetch import Limits, read_body
+from proxypool.network.fetch import Limits, is_tls_error, read_body
 
 MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
@@ -88,7 +88,7 @@ async def fetch(errand: Errand, proxy_url: str, *, tls: ssl.SSLContext, seconds:
     except httpx.ProxyError as error:
         raise Failed(*_proxy_fault(str(error))) from error
     except httpx.HTTPError as error:
-        raise Failed(Outcome.PROXY_ERROR, "tls" if _is_tls(error) else "connection") from error
+        raise Failed(Outcome.PROXY_ERROR, "tls" if is_tls_error(error) else "connection") from error
 
 
 def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
@@ -167,11 +167,3 @@ def _proxy_fault(text: str) -> tuple[Outcome, str]:
     if status in ("502", "503", "504"):  # the proxy answers, the target does not
         return Outcome.TARGET_ERROR, f"connect_{status}"
     return Outcome.PROXY_ERROR, f"connect_{status}" if status.isdigit() else "handshake"
-
-
-def _is_tls(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False

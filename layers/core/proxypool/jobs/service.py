@@ -19,7 +19,6 @@ from proxypool.jobs.table import JobTable
 from proxypool.settings import Settings
 from proxypool.web import Field
 
-GROUP: Final = "jobs"
 PAGE: Final = 100
 
 QUERY_FIELDS: Final = {
@@ -46,7 +45,7 @@ class Jobs:
         new = [self._create(job) for job in wanted]
         # An old job that still waits is sent, too: its message may have been lost between its row and the queue.
         messages = [queues.FetchMessage(job_key=job.key) for job, sends in zip(wanted, new, strict=True) if sends]
-        queues.send(self.settings.need("fetch_queue_url"), messages, group=GROUP)
+        queues.send(self.settings.need("fetch_queue_url"), messages, group=queues.JOBS_GROUP)
         if "jobs" in body:
             return {"jobs": [{"id": job.id} for job in wanted]}
         return {"id": wanted[0].id}
@@ -76,7 +75,9 @@ class Jobs:
         replayed = self.jobs.replay(job.key, now=clock.now())
         if replayed is None and job.state is not JobState.QUEUED:
             raise VersionConflict("the job is running")
-        queues.send(self.settings.need("fetch_queue_url"), [queues.FetchMessage(job_key=job.key)], group=GROUP)
+        queues.send(
+            self.settings.need("fetch_queue_url"), [queues.FetchMessage(job_key=job.key)], group=queues.JOBS_GROUP
+        )
         return job_json(replayed or job)
 
     def delete(self, owner: str, job_id: str) -> None:

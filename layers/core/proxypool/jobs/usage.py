@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
 
 from proxypool.proxies.table import ProxyTable
@@ -17,18 +17,11 @@ def usage_name(source_id: str, day: datetime) -> str:
     return f"bytes:{day:%Y-%m-%d}:{source_id}"
 
 
-@dataclass(slots=True)
-class Usage:
-    """What a batch received through each proxy."""
-
-    by_proxy: Counter[str] = field(default_factory=Counter)
-
-    def save(self, proxies: ProxyTable, state: State, *, now: datetime) -> None:
-        """Adds the bytes to the proxies' sources (a proxy of several lists counts for each) and starts anew."""
-        by_source: Counter[str] = Counter()
-        for proxy_id, record in proxies.get_many(list(self.by_proxy)).items():
-            for source_id in record.sources:
-                by_source[source_id] += self.by_proxy[proxy_id]
-        for source_id, number in by_source.items():
-            state.add(usage_name(source_id, now), number, ttl_seconds=KEPT_SECONDS)
-        self.by_proxy.clear()
+def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: datetime) -> None:
+    """Adds the bytes that came through each proxy to its sources (a proxy of several lists counts for each)."""
+    by_source: Counter[str] = Counter()
+    for proxy_id, record in proxies.get_many(list(spent)).items():
+        for source_id in record.sources:
+            by_source[source_id] += spent[proxy_id]
+    for source_id, number in by_source.items():
+        state.add(usage_name(source_id, now), number, ttl_seconds=KEPT_SECONDS)

@@ -30,7 +30,6 @@ from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
 from proxypool.telemetry import Metric, count, log
 
-GROUP: Final = "jobs"
 KEPT_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
 _BLOCKS: Final = frozenset({Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED})
 _METRICS: Final = {
@@ -152,7 +151,7 @@ class Worker:
         if self.jobs.put_back(job, now=self.now()):
             message = queues.FetchMessage(job_key=job.key)
             delay = max(1, min(queues.MAX_DELAY_SECONDS, round(later.seconds)))
-            queues.send(self.settings.need("fetch_queue_url"), [message], group=GROUP, delay_seconds=delay)
+            queues.send(self.settings.need("fetch_queue_url"), [message], group=queues.JOBS_GROUP, delay_seconds=delay)
 
     def _tell(self, job: Job, state: JobState, reason: str, attempts: int) -> None:
         event = Event.JOB_COMPLETED if state is JobState.DONE else Event.JOB_FAILED

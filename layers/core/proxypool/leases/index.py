@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
 
 from proxypool import clock
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import MEMBER_LATENCY_MAX, ready_set
 from proxypool.leases.pool import BILLION
 from proxypool.proxies.proxy import Anonymity, Status
-from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.record import ProxyRecord, fresh_until
 from proxypool.proxies.score import score
 
-CADENCES = 3  # a check is fresh for three of the proxy's own cadences, at least for max_age
 PROXIES_PER_CALL = 100
 ANY_COUNTRY = "*"
 SERVED = "ok"  # the verdict of a target rule that the proxy passed
@@ -66,10 +64,10 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
 
     REMOVED if not ready.
     """
-    if not is_ready(record) or record.last_checked_at is None:
+    fresh = fresh_until(record, max_age_seconds)
+    if not is_ready(record) or fresh is None:
         return REMOVED
     check, proxy = record.check, record.proxy
-    age = timedelta(seconds=max(max_age_seconds, CADENCES * check.interval_seconds))
     value = score(check, record.lease).value
     anonymity = check.anonymity or Anonymity.TRANSPARENT
     countries = (ANY_COUNTRY, check.country) if check.country else (ANY_COUNTRY,)
@@ -85,7 +83,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
         _member(record),
         round(value * BILLION / TIE_BREAK) * TIE_BREAK + int(record.id[:8], 16) % TIE_BREAK,
         " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
-        clock.epoch_ms(record.last_checked_at + age),
+        clock.epoch_ms(fresh),
         record.slots,
         json.dumps(facts, separators=(",", ":")),
         _rests(record),

@@ -82,7 +82,7 @@ async def fetch(
     except (httpx.ProtocolError, httpx.InvalidURL) as error:
         raise SourceError("protocol") from error
     except httpx.HTTPError as error:
-        raise SourceError("tls" if _is_tls(error) else "unreachable") from error
+        raise SourceError("tls" if is_tls_error(error) else "unreachable") from error
 
 
 async def _follow(text: str, limits: Limits, headers: Mapping[str, str]) -> Fetched:
@@ -161,7 +161,8 @@ def _inflated(inflate: zlib._Decompress, chunk: bytes, room: int) -> bytes:
         raise SourceError("encoding") from error
 
 
-def _is_tls(error: BaseException | None) -> bool:
+def is_tls_error(error: BaseException | None) -> bool:
+    """Whether TLS failed at the ground of an error."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True

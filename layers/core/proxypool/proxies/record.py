@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from proxypool.proxies.proxy import Anonymity, Kind, Proxy, Status
 
 DUE_SHARDS = 16
+
+CADENCES_FRESH = 3  # a check is fresh for three of its proxy's own intervals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,3 +99,13 @@ def due_shard(status: Status, proxy_id: str) -> str | None:
 def due_shards(status: Status) -> list[str]:
     """All partitions of the index `due` for one status."""
     return [f"{status}#{shard:02d}" for shard in range(DUE_SHARDS)]
+
+
+def fresh_until(record: ProxyRecord, max_age_seconds: int) -> datetime | None:
+    """Until when the last check holds for leasing: three of the proxy's own intervals, `max_age_seconds` at least; None where
+    there was no check.
+    """
+    if record.last_checked_at is None:
+        return None
+    age = max(max_age_seconds, CADENCES_FRESH * record.check.interval_seconds)
+    return record.last_checked_at + timedelta(seconds=age)
