@@ -142,8 +142,8 @@ class Rig:
             member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
             facts, lease = f"{tag}:p:{member[7:27]}", secrets.token_hex(16)
             sets = self.node.hget(facts, "z").split()
-            args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in reversed(sets)))
-            spent.append(self._usec(partial(self.node.evalsha, sha, 1, tag, *args)))
+            args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in sets))
+            spent.append(self._usec(partial(self._lease, sha, tag, *args)))
             for name in sets:
                 self.node.zadd(f"{tag}:{name}", {member: score})
             self.node.hset(facts, "h", 0)
@@ -151,6 +151,9 @@ class Rig:
             self.node.hdel(f"{tag}:leases", lease)
         self.node.delete(f"{tag}:open", f"{tag}:log")
         return _quiet(spent)
+
+    def _lease(self, sha: str, tag: str, *args: Any) -> None:
+        assert self.node.evalsha(sha, 1, tag, *args), "the floor granted nothing"
 
     def cpu(self, call: Callable[[], Any]) -> float:
         """This process's CPU for one call, in microseconds."""

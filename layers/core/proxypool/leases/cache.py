@@ -23,11 +23,11 @@ from proxypool.leases.wire import Address, Refused, Wire
 RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: three seconds at most
 RETRY_AFTER_SECONDS: Final = 5
 TOKEN_SECONDS: Final = 900  # how long ElastiCache takes an IAM token for a new connection
-BEFORE: Final = {
-    "acquire": ("head", "choose"),
-    "session_get": (),
-    "session_put": (),
-}  # what a script stands on, where that is not the head alone
+PARTS: Final = {
+    "acquire": ("head", "acquire", "choose", "grant"),
+    "session_get": ("session_get",),
+    "session_put": ("session_put",),
+}  # the files that make a script, where these are not the head and its own
 _NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the connection has aged out: the server refused before it did anything
 
 
@@ -139,14 +139,14 @@ def _translated() -> Iterator[None]:
 
 @cache
 def source(script: str) -> tuple[str, str]:
-    """A script's whole text (its first line, what it stands on, the rest), and its hash as EVALSHA knows it.
+    """A script's whole text (its first line, then its parts), and its hash as EVALSHA knows it.
 
     `#!lua` in the first line makes a key of another slot an error everywhere.
     """
     folder = Path(__file__).parent / "lua"
-    shebang, _, body = (folder / f"{script}.lua").read_text(encoding="utf-8").partition("\n")
-    parts = [(folder / f"{name}.lua").read_text(encoding="utf-8") for name in BEFORE.get(script, ("head",))]
-    text = "".join((f"{shebang}\n", *parts, body))
+    texts = {name: (folder / f"{name}.lua").read_text(encoding="utf-8") for name in PARTS.get(script, ("head", script))}
+    shebang, _, texts[script] = texts[script].partition("\n")
+    text = "\n".join((shebang, *texts.values()))
     return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 

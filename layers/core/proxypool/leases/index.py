@@ -8,14 +8,13 @@ from dataclasses import dataclass
 
 from proxypool import clock
 from proxypool.leases.cache import Cache
-from proxypool.leases.keys import MEMBER_LATENCY_MAX, ready_set
+from proxypool.leases.keys import ANY_COUNTRY, MEMBER_LATENCY_MAX, ready_set
 from proxypool.leases.pool import BILLION
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import ProxyRecord, fresh_until
 from proxypool.proxies.score import score
 
 PROXIES_PER_CALL = 100
-ANY_COUNTRY = "*"
 SERVED = "ok"  # the verdict of a target rule that the proxy passed
 STUB_MS = (
     48 * 3_600_000

@@ -40,6 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MEMBER_LATENCY_MAX = 99_999
+ANY_COUNTRY = "*"
 
 
 @dataclass(frozen=True, slots=True)

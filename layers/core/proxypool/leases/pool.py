@@ -29,6 +29,7 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.cache import Cache
+from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 
@@ -201,9 +202,7 @@ def session_name(owner: str, session_id: str) -> str:
 
 def _filters(request: Request) -> Sequence[str | int]:
     return (
-        request.protocol or ",".join(Protocol),
-        request.country or "*",
-        request.anonymity.rank,
+        _sets(request),
         "1" if request.https else "",
         request.kind.value[0] if request.kind else "",
         round(request.min_score * BILLION),
@@ -216,6 +215,17 @@ def _filters(request: Request) -> Sequence[str | int]:
         len(request.tags),
         *request.tags,
         *request.exclude,
+    )
+
+
+def _sets(request: Request) -> str:
+    """The ready sets that hold what is wanted."""
+    protocols, ranks = (
+        (request.protocol,) if request.protocol else Protocol,
+        range(request.anonymity.rank, len(Anonymity)),
+    )
+    return " ".join(
+        ready_set(protocol, request.country or ANY_COUNTRY, rank) for protocol in protocols for rank in ranks
     )
 
 

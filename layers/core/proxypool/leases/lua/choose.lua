@@ -1,49 +1,44 @@
--- The choice of acquire.lua, whose arguments it reads: which proxies fit, in which order they are looked at. It reads only.
--- At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.  O(log n + k)
-local BUDGET, OVERDUE, CHUNK, MISSES, REFUSED_MS = 2000, 1000, 250, 4, 200
-local n, how, target, score = tonumber(ARGV[3]), ARGV[16], ARGV[28], tonumber(ARGV[22])
-local pool = call('HMGET', POOL, 'epoch', 'paused', 'owner_quota', 'exit_cap', 'rate:*', 'rate:' .. target)
-
--- The rules. First what the member says; then one call per rule of the moment for a whole window.
-local pace = target ~= '' and PACE .. target
-local gap, burst = (pace and (pool[6] or pool[5]) or '0 1'):match('^(%d+) (%d+)$')
-gap = tonumber(gap)
-local slack, exit_cap = (burst - 1) * gap, tonumber(pool[4]) or 0
-local https, kind, latency, region, ipv4, source = ARGV[20] ~= '', ARGV[21], tonumber(ARGV[23]), ARGV[24], ARGV[25] ~= '', ARGV[26]
-local once = ARGV[27] ~= '' or gap > 0  -- one lease per exit within this request
-local tags, excluded = {}, {}
-for i = 30, #ARGV do
-  if i < 30 + ARGV[29] then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
+-- The second part of acquire: which proxies fit, and in which order they are looked at. Fills `picks`, or refuses. It only reads
+-- (but for ends that it makes true). At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.
+local BUDGET, CHUNK, MISSES, REFUSED_MS = 2000, 250, 4, 200
+local how, https, kind, score, latency = ARGV[16], ARGV[18] ~= '', ARGV[19], tonumber(ARGV[20]), tonumber(ARGV[21])
+local exit_cap, once = tonumber(pool[4]) or 0, ARGV[25] ~= '' or gap > 0  -- one lease per exit within this request
+local wanted = picks[1] and 0 or n  -- a session that stays has its proxy
+local taken, exits, seen, soonest = {}, {}, {}, now + 60000
+local tags = {}
+for i = 28, #ARGV do
+  if i < 28 + ARGV[27] then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
 end
-local plain = region == '' and not ipv4 and source == '' and not tags[1]
-local picks, taken, exits, seen, soonest = {}, {}, {}, {}, now + 60000
 
-local function suits(member, id)
-  if excluded[id] or https and member:byte(1) ~= 49 or kind ~= '' and member:sub(2, 2) ~= kind
-      or latency > 0 and tonumber(member:sub(3, 7)) > latency then return false end
-  if plain then return true end
-  local exit, place_, own, from = member:match('^([^|]*)|([^|]*)|([^|]*)|(.*)$', 28)
-  if ipv4 and not exit:find('^%d+%.') or region ~= '' and place_ ~= region
-      or source ~= '' and not from:find(',' .. source .. ',', 1, true) then return false end
-  for _, tag in ipairs(tags) do
-    if not own:find(tag, 1, true) then return false end
+-- The rules that read a member's text to its end.
+local suits
+if ARGV[22] ~= '' or ARGV[23] ~= '' or ARGV[24] ~= '' or tags[1] then
+  local region, ipv4, source = ARGV[22], ARGV[23] ~= '', ARGV[24] ~= '' and ',' .. ARGV[24] .. ','
+  suits = function(member)
+    local exit, place, own, from = member:match('^([^|]*)|([^|]*)|([^|]*)|(.*)$', 28)
+    if ipv4 and not exit:find('^%d+%.') or region ~= '' and place ~= region
+        or source and not from:find(source, 1, true) then return false end
+    for _, tag in ipairs(tags) do
+      if not own:find(tag, 1, true) then return false end
+    end
+    return true
   end
-  return true
 end
-local function count(reason, of) seen[reason] = (seen[reason] or 0) + (of or 1) end
 
--- Those of a window that may be granted: {member, id, exit, number of (exit, target), room of the exit, score}.
+-- Those of a window that may be granted: {member, id, exit, number of (exit, target), room of the exit, score}. First what
+-- the member says; then one call per rule of the moment for the whole window.
 local function fit(window, step)
   local good, ex = {}, {}
   for i = 1, #window, step do
     local member = window[i]
     local id = member:sub(8, 27)
     if taken[id] ~= true then
-      if suits(member, id) then
+      if excluded[id] or https and member:byte(1) ~= 49 or kind ~= '' and member:sub(2, 2) ~= kind
+          or latency > 0 and tonumber(member:sub(3, 7)) > latency or suits and not suits(member) then
+        seen.filtered = (seen.filtered or 0) + 1
+      else
         local exit = member:match('^[^|]*', 28)
         good[#good + 1], ex[#ex + 1] = {member, id, exit, 0, math.huge, window[i + 1]}, exit
-      else
-        count('filtered')
       end
     end
   end
@@ -54,10 +49,10 @@ local function fit(window, step)
     g[4] = paced and tonumber(paced[i] or 0) or 0
     if busy and exit ~= '' then g[5] = exit_cap - (tonumber(busy[i] or 0)) end
     if g[4] - slack > now then
-      count('cooling')
+      seen.cooling = (seen.cooling or 0) + 1
       soonest = math.min(soonest, g[4] - slack)
     elseif g[5] <= (exits[exit] or 0) or once and exits[exit] then
-      count('exit_busy')
+      seen.exit_busy = (seen.exit_busy or 0) + 1
     else
       free[#free + 1] = g
     end
@@ -65,46 +60,43 @@ local function fit(window, step)
   return free
 end
 
--- Takes one that fits, as often as it has slots and this request may use it (a gateway has many); not if its check is too old.
--- One with slots left may be met again. An exit's room is looked at again: others of the window may leave by the same.
-local function take_one(g, want)
-  local id, exit = g[2], g[3]
-  if taken[id] then g = taken[id] else
-    local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
-    if not has_room(p[1], tonumber(p[2]) or 0, p[3], p[4]) then return count('stale') end
-    g.held, g.slots, g.used = tonumber(p[2]) or 0, p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5]) or 0
-    g.sets, g.facts, g.times = p[6], p[7], 0
-  end
-  repeat
-    picks[#picks + 1], exits[exit], g.times = g, exit ~= '' and (exits[exit] or 0) + 1 or nil, g.times + 1
-    want = want - 1
-  until want == 0 or once or g.held + g.times >= g.slots or (exits[exit] or 0) >= g[5]
-  taken[id] = not once and g.held + g.times < g.slots and g or true
-end
+-- Takes up to `want` of those that fit, one as often as it has slots and this request may use it (a gateway has many); not if
+-- its check is too old. One with slots left may be met again. An exit's room is looked at again: others of the window may
+-- leave by the same. Returns how many.
 local function take(good, want)
   local before = #picks
   for _, g in ipairs(good) do
-    if #picks - before >= want then break end
-    local used = exits[g[3]] or 0
-    if used == 0 or not once and used < g[5] then take_one(g, want - (#picks - before)) end
+    local left, id, exit = want - (#picks - before), g[2], g[3]
+    if left <= 0 then break end
+    local used = exits[exit] or 0
+    if used == 0 or not once and used < g[5] then
+      if taken[id] then
+        g = taken[id]
+      else
+        local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
+        g.held, g.slots, g.used = tonumber(p[2] or 0), p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5] or 0)
+        g.sets, g.facts, g.times = p[6], p[7], 0
+        if not has_room(p[1], g.held, p[3], p[4]) then
+          seen.stale, g = (seen.stale or 0) + 1, nil
+        end
+      end
+      if g then
+        repeat
+          picks[#picks + 1], exits[exit], g.times = g, exit ~= '' and (exits[exit] or 0) + 1 or nil, g.times + 1
+          left = left - 1
+        until left == 0 or once or g.held + g.times >= g.slots or (exits[exit] or 0) >= g[5]
+        taken[id] = not once and g.held + g.times < g.slots and g or true
+      end
+    end
   end
   return #picks - before
 end
 
--- The ready sets to draw from, and how many of each are good enough.
-local sets, counts, total
-local function survey()
-  sets, counts, total = {}, {}, 0
-  for protocol in ARGV[17]:gmatch('[^,]+') do
-    for rank = ARGV[19], 2 do
-      local set = P .. 'r:' .. protocol .. ':' .. ARGV[18] .. ':' .. rank
-      local size = score > 0 and call('ZCOUNT', set, score, '+inf') or call('ZCARD', set)
-      if size > 0 then sets[#sets + 1], counts[#counts + 1], total = set, size, total + size end
-    end
-  end
-end
 local function window(set, size, rank, width) return call('ZRANGE', set, rank, math.min(rank + width, size) - 1, 'REV', 'WITHSCORES') end
-local function spot()  -- a set, its size and a rank in it, uniform over all candidates
+
+-- A set, how many of it are good enough, and a rank among these, uniform over all candidates.
+local sets, counts, total
+local function spot()
   local rank = math.random(0, total - 1)
   for i, size in ipairs(counts) do
     if rank < size then return sets[i], size, rank end
@@ -168,49 +160,57 @@ elseif how == 'round_robin' then
   end
 end
 
--- Nobody is refused while somebody is left: the candidates in turn, up to the budget, from a random rank where there are more.
-local function sweep()
-  local budget = BUDGET
-  for i, set in ipairs(sets) do
-    local left, at = counts[i], total > BUDGET and math.random(0, counts[i] - 1) or 0
-    while left > 0 and budget > 0 and #picks < n do
-      local width = math.min(CHUNK, counts[i] - at, left, budget)
-      take(fit(call('ZRANGE', set, at, at + width - 1, 'REV'), 1), n - #picks)
-      at, left, budget = (at + width) % counts[i], left - width, budget - width
-    end
-  end
-end
-
--- A refusal is remembered for a moment. Its instant is compared from both sides: a clock may jump back.
 local memo = ARGV[12] ~= '' and P .. 'memo:' .. ARGV[12]
-local function remembered()
-  local told = memo and call('GET', memo)
-  if not told then return nil end
-  local till, wait, reasons = told:match('^(%d+)|(%d+)|(.*)$')
-  return now < tonumber(till) and tonumber(till) <= now + REFUSED_MS and {tonumber(wait), unpack(cjson.decode(reasons))} or nil
-end
-
--- Fills `picks`; returns the refusal of a moment ago where the first draw misses and there is one.
-local function choose()
-  local narrow = not plain or n > 1 or pace or https or kind ~= '' or latency > 0 or exit_cap > 0 or how ~= 'weighted'
-  local most = math.ceil(n / 16)  -- a large batch takes up to 4 neighbours a draw
-  local overdue, told = 100, nil
-  repeat
-    survey()
-    local width, misses = narrow and 4 or 1, 0
-    while #picks < n and total > 0 and misses < MISSES and not told do
-      if draw(width, math.min(most, n - #picks)) == 0 then
-        misses, width = misses + 1, width * 4
-        told = #picks == 0 and remembered()
+local narrow = suits or n > 1 or pace or https or kind ~= '' or latency > 0 or exit_cap > 0 or how ~= 'weighted'
+local most, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours a draw
+math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
+repeat
+  sets, counts, total = {}, {}, 0
+  for name in ARGV[17]:gmatch('%S+') do
+    local set = P .. name
+    local size = score > 0 and call('ZCOUNT', set, score, '+inf') or call('ZCARD', set)
+    if size > 0 then sets[#sets + 1], counts[#counts + 1], total = set, size, total + size end
+  end
+  local width, misses = narrow and 4 or 1, 0
+  while #picks < wanted and misses < MISSES do
+    if total == 0 then
+      misses = MISSES
+    elseif draw(width, math.min(most, wanted - #picks)) == 0 then
+      misses, width = misses + 1, width * 4
+    end
+    -- A refusal is remembered for a moment. Its instant is compared from both sides: a clock may jump back.
+    local told = misses > 0 and not picks[1] and memo and call('GET', memo)
+    if told then
+      local till, wait, reasons = told:match('^(%d+)|(%d+)|(.*)$')
+      if now < tonumber(till) and tonumber(till) <= now + REFUSED_MS then
+        return refuse('empty', tonumber(wait), cjson.decode(reasons))
       end
     end
-    if total == 0 then told = remembered() end
-    if told then return told end
-    if #picks < n then
-      seen = {}
-      sweep()
+  end
+  -- Nobody is refused while somebody is left: the candidates in turn, up to the budget, from a random rank where there are more.
+  if #picks < wanted then
+    seen = {}
+    local budget = BUDGET
+    for i, set in ipairs(sets) do
+      local left, rank = counts[i], total > BUDGET and math.random(0, counts[i] - 1) or 0
+      while left > 0 and budget > 0 and #picks < wanted do
+        local width = math.min(CHUNK, counts[i] - rank, left, budget)
+        take(fit(call('ZRANGE', set, rank, rank + width - 1, 'REV'), 1), wanted - #picks)
+        rank, left, budget = (rank + width) % counts[i], left - width, budget - width
+      end
     end
-    local ended = #picks < n and overdue <= OVERDUE and purge(overdue) + freshen(overdue) or 0
-    overdue, from = overdue * 10, 0
-  until #picks >= n or ended == 0
+  end
+  ended = #picks < wanted and overdue <= OVERDUE and purge(overdue) + rules().freshen(overdue) or 0
+  overdue, from = overdue * 10, 0
+until #picks >= wanted or ended == 0
+
+if #picks < least then
+  local reasons = {'candidates', total, 'leased', call('HLEN', LEASES)}
+  for reason, of in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, of end
+  soonest = math.min(soonest, tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or soonest)
+  local wait = math.max(0, soonest - now)
+  if memo then
+    call('SET', memo, now + REFUSED_MS .. '|' .. wait .. '|' .. cjson.encode(reasons), 'PX', REFUSED_MS)
+  end
+  return refuse('empty', wait, reasons)
 end

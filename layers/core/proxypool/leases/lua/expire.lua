@@ -2,4 +2,4 @@
 -- expire: ends at most ARGV[1] overdue things (leases, pins, request keys, open breakers, old numbers) and takes as many
 -- stale proxies out; call it until the first is 0.   Result {handled, leases ended}.   O(n log n)
 local handled, ended = purge(tonumber(ARGV[1]))
-return {handled + freshen(tonumber(ARGV[1])), ended}
+return {handled + rules().freshen(tonumber(ARGV[1])), ended}

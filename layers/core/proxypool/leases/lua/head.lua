@@ -8,137 +8,156 @@ local HELD, ASKED, REFUSED, LOG, EXITS = P .. 'held:', P .. 'asked', P .. 'refus
 local PACE, FAILS, TARGETS, PINS, JOINT = P .. 'pace:', P .. 'fails:', P .. 'targets', P .. 'pins', P .. 'joint'
 local TIDY_MS, TIDY = 60000, 1000
 local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-
--- Out of the ready sets.
-local function pull(member, sets)
-  for set in sets:gmatch('%S+') do call('ZREM', P .. set, member) end
-end
+local instant = t[1] .. ('00000' .. t[2]):sub(-6, -4)  -- as text, for keeping: Lua prints a number at the price of a call
+local now = tonumber(instant)
 
 -- Whether a proxy may take one holder more: its check is fresh, its breaker not open (half-open: one probe), a slot free.
 local function has_room(fresh, held, slots, breaker)
   return breaker ~= 'o' and tonumber(fresh) > now and held < (breaker == 'h' and 1 or tonumber(slots))
 end
 
--- Whether a proxy stands in the ready sets. The only place that decides.  O(log n)
-local function place(id)
-  local p = call('HMGET', PROXY .. id, 'm', 's', 'z', 'e', 'h', 'c', 'b')
-  local held = tonumber(p[5]) or 0
-  if not p[1] then
-    if held == 0 then call('HDEL', PROXY .. id, 'j', 'h', 'n', 'f', 'b') end  -- removed: its URL goes with the last holder
-  elseif has_room(p[4], held, p[6], p[7]) then
-    for set in p[3]:gmatch('%S+') do call('ZADD', P .. set, p[2], p[1]) end
-  else
-    pull(p[1], p[3])
+-- The functions by which things end and come back. Made when first asked for: to make one costs as much as a call of the
+-- server, and most leases are granted while nothing ends.
+local made
+local function rules()
+  if made then return made end
+
+  -- Out of the ready sets.
+  local function pull(member, sets)
+    for set in sets:gmatch('%S+') do call('ZREM', P .. set, member) end
   end
-end
 
--- A lease's record: owner, proxy, exit, target, granted, fence, session, outcome; [9] is its end.
-local function parse(record, ends)
-  local lease = {record:match('^(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.*)$')}
-  lease[9] = ends
-  return lease
-end
-
--- What the journal says of a lease.
-local function entry(id, lease)
-  return table.concat({id, lease[1], lease[2], lease[4], lease[5], lease[9], lease[8]}, '|')
-end
-
--- What a lease answer is made of.
-local function shown(id, lease)
-  return {id, lease[2], lease[6], lease[9], lease[5], call('HGET', PROXY .. lease[2], 'j'), lease[7]}
-end
-
--- Ends a lease and writes it down, with the outcome if one was just told: the quota comes back; the holder too, unless
--- further leases of its session stand on the proxy; a target's probe frees its slot.  O(log n)
-local function finish(kind, id, lease, told)
-  call('ZREM', DUE, 'l' .. id)
-  call('HDEL', LEASES, id)
-  call('SREM', HELD .. lease[1], id)
-  local text = entry(id, lease)
-  if told then call('XADD', LOG, '*', 'o', text, kind, text) else call('XADD', LOG, '*', kind, text) end
-  if lease[4] ~= '' and call('HGET', TARGETS, lease[4]) == 'h' .. id then call('HSET', TARGETS, lease[4], 'h') end
-  if lease[7] ~= '' then
-    local joint = lease[1] .. '|' .. lease[7] .. '|' .. lease[2]
-    if call('HINCRBY', JOINT, joint, -1) > 0 then return end
-    call('HDEL', JOINT, joint)
+  -- Whether a proxy stands in the ready sets. The only place that decides.  O(log n)
+  local function place(id)
+    local p = call('HMGET', PROXY .. id, 'm', 's', 'z', 'e', 'h', 'c', 'b')
+    local held = tonumber(p[5]) or 0
+    if not p[1] then
+      if held == 0 then call('HDEL', PROXY .. id, 'j', 'h', 'n', 'f', 'b') end  -- removed: its URL goes with the last holder
+    elseif has_room(p[4], held, p[6], p[7]) then
+      for set in p[3]:gmatch('%S+') do call('ZADD', P .. set, p[2], p[1]) end
+    else
+      pull(p[1], p[3])
+    end
   end
-  if lease[3] ~= '' and call('HINCRBY', EXITS, lease[3], -1) <= 0 then call('HDEL', EXITS, lease[3]) end
-  call('HINCRBY', PROXY .. lease[2], 'h', -1)
-  place(lease[2])
-end
 
--- A live lease of this owner; nil for unknown, foreign and overdue alike.
-local function find(id, owner)
-  local record = call('HGET', LEASES, id)
-  if not record then return nil end
-  local lease = parse(record, tonumber(call('ZSCORE', DUE, 'l' .. id) or 0))
-  if lease[9] <= now then finish('x', id, lease) return nil end
-  return lease[1] == owner and lease or nil
-end
-
--- A target's breaker as it is now: nil (closed), 'o', 'h', or 'h' and its probe's lease; what of it is over ends here.
-local function target_state(target)
-  local state = call('HGET', TARGETS, target)
-  if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
-    call('ZREM', DUE, 'q' .. target)
-    call('HSET', TARGETS, target, 'h')
-    return 'h'
+  -- A lease's record: owner, proxy, exit, target, granted, fence, session, outcome; [9] is its end.
+  local function parse(record, ends)
+    local lease = {record:match('^(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.*)$')}
+    lease[9] = ends
+    return lease
   end
-  if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return 'h' end
-  return state or nil
-end
 
--- Forgets at most TIDY old numbers of a target; comes again while some are left.
-local function tidy(target)
-  local old = call('ZRANGE', PACE .. target, '-inf', now, 'BYSCORE', 'LIMIT', 0, TIDY)
-  if old[1] then call('ZREM', PACE .. target, unpack(old)) end
-  local fails = call('HGETALL', FAILS .. target)
-  for i = 1, #fails, 2 do
-    if tonumber(fails[i + 1]:match('^%d+')) + TIDY_MS <= now then call('HDEL', FAILS .. target, fails[i]) end
+  -- What the journal says of a lease.
+  local function entry(id, lease)
+    return table.concat({id, lease[1], lease[2], lease[4], lease[5], lease[9], lease[8]}, '|')
   end
-  if call('EXISTS', PACE .. target, FAILS .. target) > 0 then
-    call('ZADD', DUE, now + (old[TIDY] and 1 or TIDY_MS), 'p' .. target)
-  end
-end
 
-local ends = {
-  i = function(key) call('HDEL', ASKED, key) end,
-  s = function(pin) call('HDEL', PINS, pin) end,
-  p = tidy,
-  q = function(target) call('HSET', TARGETS, target, 'h') end,
-  b = function(id)
-    if call('HGET', PROXY .. id, 'b') == 'o' then call('HSET', PROXY .. id, 'b', 'h') place(id) end
-  end,
-  v = function(id)
-    if call('HLEN', PROXY .. id) == 1 then call('DEL', PROXY .. id) end
-  end,
-}
+  -- What a lease answer is made of.
+  local function shown(id, lease)
+    return {id, lease[2], lease[6], lease[9], lease[5], call('HGET', PROXY .. lease[2], 'j'), lease[7]}
+  end
+
+  -- Ends a lease and writes it down, with the outcome if one was just told: the quota comes back; the holder too, unless
+  -- further leases of its session stand on the proxy; a target's probe frees its slot.  O(log n)
+  local function finish(kind, id, lease, told)
+    call('ZREM', DUE, 'l' .. id)
+    call('HDEL', LEASES, id)
+    call('SREM', HELD .. lease[1], id)
+    local text = entry(id, lease)
+    if told then call('XADD', LOG, '*', 'o', text, kind, text) else call('XADD', LOG, '*', kind, text) end
+    if lease[4] ~= '' and call('HGET', TARGETS, lease[4]) == 'h' .. id then call('HSET', TARGETS, lease[4], 'h') end
+    if lease[7] ~= '' then
+      local joint = lease[1] .. '|' .. lease[7] .. '|' .. lease[2]
+      if call('HINCRBY', JOINT, joint, -1) > 0 then return end
+      call('HDEL', JOINT, joint)
+    end
+    if lease[3] ~= '' and call('HINCRBY', EXITS, lease[3], -1) <= 0 then call('HDEL', EXITS, lease[3]) end
+    call('HINCRBY', PROXY .. lease[2], 'h', -1)
+    place(lease[2])
+  end
+
+  -- A live lease of this owner; nil for unknown, foreign and overdue alike.
+  local function find(id, owner)
+    local record = call('HGET', LEASES, id)
+    if not record then return nil end
+    local lease = parse(record, call('ZSCORE', DUE, 'l' .. id) or '0')
+    if tonumber(lease[9]) <= now then finish('x', id, lease) return nil end
+    return lease[1] == owner and lease or nil
+  end
+
+  -- A target's breaker as it is now: nil (closed), 'o', 'h', or 'h' and its probe's lease; what of it is over ends here.
+  local function target_state(target)
+    local state = call('HGET', TARGETS, target)
+    if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
+      call('ZREM', DUE, 'q' .. target)
+      call('HSET', TARGETS, target, 'h')
+      return 'h'
+    end
+    if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return 'h' end
+    return state or nil
+  end
+
+  -- Forgets at most TIDY old numbers of a target; comes again while some are left.
+  local function tidy(target)
+    local old = call('ZRANGE', PACE .. target, '-inf', now, 'BYSCORE', 'LIMIT', 0, TIDY)
+    if old[1] then call('ZREM', PACE .. target, unpack(old)) end
+    local fails = call('HGETALL', FAILS .. target)
+    for i = 1, #fails, 2 do
+      if tonumber(fails[i + 1]:match('^%d+')) + TIDY_MS <= now then call('HDEL', FAILS .. target, fails[i]) end
+    end
+    if call('EXISTS', PACE .. target, FAILS .. target) > 0 then
+      call('ZADD', DUE, now + (old[TIDY] and 1 or TIDY_MS), 'p' .. target)
+    end
+  end
+
+  local by_kind = {
+    i = function(key) call('HDEL', ASKED, key) end,
+    s = function(pin) call('HDEL', PINS, pin) end,
+    p = tidy,
+    q = function(target) call('HSET', TARGETS, target, 'h') end,
+    b = function(id)
+      if call('HGET', PROXY .. id, 'b') == 'o' then call('HSET', PROXY .. id, 'b', 'h') place(id) end
+    end,
+    v = function(id)
+      if call('HLEN', PROXY .. id) == 1 then call('DEL', PROXY .. id) end
+    end,
+  }
+
+  -- Ends what is overdue: members of `due`, each with its end; returns how many were leases.
+  local function settle(due)
+    local ended = 0
+    for i = 1, #due, 2 do
+      local kind, id = due[i]:sub(1, 1), due[i]:sub(2)
+      local record = kind == 'l' and call('HGET', LEASES, id)
+      if record then
+        finish('x', id, parse(record, due[i + 1]))
+        ended = ended + 1
+      else
+        call('ZREM', DUE, due[i])
+        if by_kind[kind] then by_kind[kind](id) end
+      end
+    end
+    return ended
+  end
+
+  -- Takes at most n proxies whose check is too old out of the ready sets; returns how many.
+  local function freshen(n)
+    local stale = call('ZRANGE', FRESH, '-inf', now, 'BYSCORE', 'LIMIT', 0, n)
+    for _, id in ipairs(stale) do
+      call('ZREM', FRESH, id)
+      place(id)
+    end
+    return #stale
+  end
+
+  made = {pull = pull, place = place, entry = entry, shown = shown, finish = finish, find = find, target_state = target_state,
+          tidy = tidy, settle = settle, freshen = freshen}
+  return made
+end
 
 -- Handles at most n overdue things; returns how many, and how many of them were leases.
 local function purge(n)
-  local due, ended = call('ZRANGE', DUE, '-inf', now, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES'), 0
-  for i = 1, #due, 2 do
-    local kind, id = due[i]:sub(1, 1), due[i]:sub(2)
-    local record = kind == 'l' and call('HGET', LEASES, id)
-    if record then
-      finish('x', id, parse(record, tonumber(due[i + 1])))
-      ended = ended + 1
-    else
-      call('ZREM', DUE, due[i])
-      if ends[kind] then ends[kind](id) end
-    end
-  end
-  return #due / 2, ended
-end
-
--- Takes at most n proxies whose check is too old out of the ready sets; returns how many.
-local function freshen(n)
-  local stale = call('ZRANGE', FRESH, '-inf', now, 'BYSCORE', 'LIMIT', 0, n)
-  for _, id in ipairs(stale) do
-    call('ZREM', FRESH, id)
-    place(id)
-  end
-  return #stale
+  local due = call('ZRANGE', DUE, '-inf', instant, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
+  if not due[1] then return 0, 0 end
+  return #due / 2, rules().settle(due)
 end

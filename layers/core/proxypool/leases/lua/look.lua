@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
 -- look: live leases of an owner.  O(k)
 -- ARGV 1 owner  2 lease id, or '' for all.   Result {{id, proxy, fence, expires, granted, facts, session}…}
-local out = {}
+local r, out = rules(), {}
 local ids = ARGV[2] ~= '' and {ARGV[2]} or call('SMEMBERS', HELD .. ARGV[1])
 for _, id in ipairs(ids) do
-  local lease = find(id, ARGV[1])
-  if lease then out[#out + 1] = shown(id, lease) end
+  local lease = r.find(id, ARGV[1])
+  if lease then out[#out + 1] = r.shown(id, lease) end
 end
 return out

@@ -4,6 +4,7 @@
 --   carried the request, ''  6 of the target: 'f' it failed, 'a' it answered, ''  7 failures that open a breaker, where the pool
 --   says none  8 ms it stays open, likewise  9… lease ids
 -- Result {1 or 0 for unknown, foreign, expired and released, per id}
+local r = rules()
 local owner, outcome, ends, cool, proxy_did, target_did = ARGV[1], ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local pool = outcome ~= '' and call('HMGET', POOL, 'breaker_failures', 'breaker_ms') or {}
 local failures, open_ms = tonumber(pool[1] or ARGV[7]), tonumber(pool[2] or ARGV[8])
@@ -28,7 +29,7 @@ end
 -- be the proxy's fault), what the target did once per lease.
 local function judge_target(id, lease)
   local target = lease[4]
-  local state = target_state(target)
+  local state = r.target_state(target)
   if target_did == 'a' then
     call('DEL', FAILS .. target)
     if state and (state == 'h' .. id or state == 'h') then call('HDEL', TARGETS, target) end
@@ -38,7 +39,7 @@ local function judge_target(id, lease)
       return true
     end
     call('HSET', FAILS .. target, proxy_did == 'f' and lease[2] or id, now .. (proxy_did == 'f' and 'b' or ''))
-    tidy(target)
+    r.tidy(target)
     if call('HLEN', FAILS .. target) >= failures then
       open_target(target, call('HGETALL', FAILS .. target), lease)
       return true
@@ -53,12 +54,12 @@ local function judge_proxy(id)
   if proxy_did == 'p' then
     if call('HDEL', key, 'f', 'b') > 0 then
       call('ZREM', DUE, 'b' .. id)
-      place(id)
+      r.place(id)
     end
   elseif call('HINCRBY', key, 'f', 1) >= failures or call('HGET', key, 'b') == 'h' then
     call('HSET', key, 'b', 'o')
     call('ZADD', DUE, now + open_ms, 'b' .. id)
-    place(id)
+    r.place(id)
   end
 end
 
@@ -69,7 +70,7 @@ local function hear(id, lease)
     call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. lease[4])
   end
   if proxy_did == 'f' and none_of_its_own then
-    excused[#excused + 1] = entry('', lease)
+    excused[#excused + 1] = r.entry('', lease)
   elseif proxy_did ~= '' then
     judge_proxy(lease[2])
   end
@@ -78,16 +79,16 @@ end
 local out = {}
 for i = 9, #ARGV do
   local id = ARGV[i]
-  local lease = find(id, owner)
+  local lease = r.find(id, owner)
   out[#out + 1] = lease and 1 or 0
   if lease then
     if outcome ~= '' then
       lease[8] = outcome
       hear(id, lease)
     end
-    if ends then finish('r', id, lease, outcome ~= '')
+    if ends then r.finish('r', id, lease, outcome ~= '')
     else
-      call('XADD', LOG, '*', 'o', entry(id, lease))
+      call('XADD', LOG, '*', 'o', r.entry(id, lease))
       call('HSET', LEASES, id, table.concat(lease, '|', 1, 8))
     end
   end

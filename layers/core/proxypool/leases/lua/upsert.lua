@@ -4,14 +4,14 @@
 --   ready sets 'r:http:us:2 r:http:*:2'  fresh until ms  slots  facts
 --   'until ms exit hosts …': targets that the exit rests for
 -- Result how many were newer.  A held proxy keeps its holder, and its URL until that ends.
-local newer = 0
+local r, newer = rules(), 0
 for i = 3, #ARGV, 9 do
   local id, version, member, score, sets, fresh, slots, facts, rests = unpack(ARGV, i, i + 8)
   local key = PROXY .. id
   local old = call('HMGET', key, 'v', 'm', 'z')
   if not old[1] or tonumber(old[1]) < version + ARGV[2] then
     newer = newer + 1
-    if old[2] and (old[2] ~= member or old[3] ~= sets) then pull(old[2], old[3]) end
+    if old[2] and (old[2] ~= member or old[3] ~= sets) then r.pull(old[2], old[3]) end
     if member == '' then
       call('HSET', key, 'v', version)
       call('HDEL', key, 'm', 's', 'z', 'e', 'c')
@@ -26,7 +26,7 @@ for i = 3, #ARGV, 9 do
         call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. host)
       end
     end
-    place(id)
+    r.place(id)
   end
 end
 return newer
