@@ -5,13 +5,10 @@ from __future__ import annotations
 from importlib.resources import files
 
 import pytest
-from proxypool.leases.cache import source, token
+from proxypool.leases.cache import PARTS, source, token
 
-SCRIPTS = sorted(
-    path.name.removesuffix(".lua")
-    for path in (files("proxypool.leases") / "lua").iterdir()
-    if path.name not in ("head.lua", "choose.lua")
-)
+FILES = {path.name.removesuffix(".lua") for path in (files("proxypool.leases") / "lua").iterdir()}
+SCRIPTS = sorted(FILES - ({part for parts in PARTS.values() for part in parts} - PARTS.keys()))
 
 
 def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
