@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PRECHECK = f"exec(open({str(ROOT / 'tools' / 'precheck.py')!r}).read())"
 
 
