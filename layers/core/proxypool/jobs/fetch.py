@@ -1,33 +1,35 @@
 """One page through one leased proxy: never directly, never further than the rules go. Every hop of a redirect is vetted anew.
 
-The target's name goes to the proxy unresolved (nothing leaks by DNS); it is vetted by its spelling.
+The target's name goes to the proxy unresolved (nothing leaks by DNS); it is vetted by its spelling. The proxy's own name is resolved
+and vetted at each connection. An answer is read as strictly as a check reads it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin, urlsplit
 
-import httpx
 from proxypool_client.cookies import Jar
 from proxypool_client.outcome import Outcome
 
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.jobs.job import JobRequest
-from proxypool.network.address import Url, is_address, parse_url, refusal
-from proxypool.network.fetch import Limits, is_tls_error, read_body
+from proxypool.network import guard
+from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_url, refusal, without
+from proxypool.network.deadline import Deadline
+from proxypool.network.fetch import Limits, unpacked
+from proxypool.network.tunnel import Fault, Hop, Login, Message, Response, Wire, WireError, ask_any
 
 MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
-SPEAKS: Final = frozenset({"http", "https", "socks5"})  # how this worker can speak to a proxy
 SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # what goes to another origin, too
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_TARGET_CODES: Final = frozenset({502, 503, 504, 3, 4, 5, 6})  # the proxy answers, the target does not (SOCKS5: RFC 1928, 6)
 _TOKEN: Final = re.compile(r"\{token:([A-Za-z0-9_.-]{1,64})\}")
 
 
@@ -77,18 +79,14 @@ class Errand:
 async def fetch(errand: Errand, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
     """The page; raises Refused (nothing was sent where it may not go) or Failed."""
     try:
-        async with asyncio.timeout(seconds), _client(proxy_url, tls, seconds) as client:
-            return await _follow(client, errand)
-    except (TimeoutError, httpx.TimeoutException) as error:
+        with Deadline(seconds):
+            return await _follow(_hop(proxy_url, tls), proxy_url, errand)
+    except TimeoutError as error:
         raise Failed(Outcome.TIMEOUT, "timeout") from error
-    except AddressRefused as error:
-        raise Refused(str(error.reason)) from error
-    except SourceError as error:  # too large, an encoding that nobody asked for: what the target sends
+    except SourceError as error:  # an encoding that nobody asked for: what the target sends
         raise Failed(Outcome.TARGET_ERROR, error.reason) from error
-    except httpx.ProxyError as error:
-        raise Failed(*_proxy_fault(str(error))) from error
-    except httpx.HTTPError as error:
-        raise Failed(Outcome.PROXY_ERROR, "tls" if is_tls_error(error) else "connection") from error
+    except WireError as error:
+        raise Failed(_blame(error), error.fault.value) from error
 
 
 def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
@@ -100,38 +98,65 @@ def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
     return url
 
 
-def _client(proxy_url: str, tls: ssl.SSLContext, seconds: float) -> httpx.AsyncClient:
-    proxy = httpx.Proxy(proxy_url, ssl_context=tls if proxy_url.startswith("https:") else None)
-    return httpx.AsyncClient(proxy=proxy, verify=tls, trust_env=False, timeout=seconds, http2=False)
-
-
-async def _follow(client: httpx.AsyncClient, errand: Errand) -> Answer:
+async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
+    """The page at the end of the redirects. Each hop has a connection of its own."""
     request = errand.request
-    method, body, text = request.method, request.body.encode(), request.url
-    home = _vet(text, errand, allow_http=errand.allow_http)
-    url = home
+    method, body = request.method, request.body.encode()
+    home = url = _vet(request.url, errand, allow_http=errand.allow_http)
     for _ in range(MAX_HOPS + 1):
         same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
-        sent = _headers(errand, url, same_origin=same_origin)
-        client.cookies.clear()
-        async with client.stream(method, str(url), headers=sent, content=body or None) as response:
-            errand.jar.take(response.headers.get_list("set-cookie"), str(url), now=time.time())
-            location = response.headers.get("location", "")
-            if response.status_code not in _REDIRECTS or not location:
-                return Answer(
-                    url=str(url),
-                    status=response.status_code,
-                    headers={name.lower(): value for name, value in response.headers.items()},
-                    body=await read_body(response, errand.limits),
-                )
-            if response.status_code == 303 or (response.status_code in (301, 302) and method == "POST"):
-                method, body = "GET", b""
+        message = Message(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
+        response = await _ask(hop, proxy_url, url, message, errand.limits)
+        errand.jar.take((value for name, value in response.headers if name == "set-cookie"), str(url), now=time.time())
+        headers = dict(response.headers)
+        location = headers.get("location", "")
+        if response.status not in _REDIRECTS or not location:
+            text = unpacked(response.body, headers.get("content-encoding", ""), errand.limits.max_decoded_bytes)
+            return Answer(url=str(url), status=response.status, headers=headers, body=text)
+        if response.status == 303 or (response.status in (301, 302) and method == "POST"):
+            method, body = "GET", b""
         url = _vet(urljoin(str(url), location), errand, allow_http=errand.allow_http and url.scheme == "http")
     raise Failed(Outcome.TARGET_ERROR, "too_many_redirects")
 
 
+async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, limits: Limits) -> Response:
+    """One request, one answer, by a connection to the proxy's vetted address."""
+    wire = await _connect(proxy_url, limits)
+    try:
+        return await ask_any(wire, hop, url, message, max_body_bytes=limits.max_raw_bytes)
+    except ValueError as error:
+        raise Refused("header") from error
+    finally:
+        wire.close()
+
+
+async def _connect(proxy_url: str, limits: Limits) -> Wire:
+    """A literal private address was allowed by its source, or no lease would name it; a name that leads to one is refused."""
+    parts = urlsplit(proxy_url)
+    host = parts.hostname or ""
+    networks = without(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
+    try:
+        where = await guard.resolve(
+            host, parts.port or 0, allow_loopback=limits.allow_loopback, networks=networks, lookup=limits.lookup
+        )
+    except AddressRefused as error:
+        raise Failed(Outcome.PROXY_ERROR, "address_refused") from error
+    return await Wire.open(*where)
+
+
+def _hop(proxy_url: str, tls: ssl.SSLContext) -> Hop:
+    parts = urlsplit(proxy_url)
+    login = None
+    if parts.username is not None:
+        login = Login(username=unquote(parts.username), password=unquote(parts.password or ""))
+    return Hop(protocol=parts.scheme, name=parts.hostname or "", tls=tls, login=login)
+
+
 def _vet(text: str, errand: Errand, *, allow_http: bool) -> Url:
-    return vetted(text, allow_http=allow_http, allow_loopback=errand.limits.allow_loopback)
+    try:
+        return vetted(text, allow_http=allow_http, allow_loopback=errand.limits.allow_loopback)
+    except AddressRefused as error:
+        raise Refused(str(error.reason)) from error
 
 
 def _headers(errand: Errand, url: Url, *, same_origin: bool) -> dict[str, str]:
@@ -159,11 +184,10 @@ def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
     return _TOKEN.sub(fill, value)
 
 
-def _proxy_fault(text: str) -> tuple[Outcome, str]:
-    """Whose fault a refused CONNECT is: its status stands at the head of the message."""
-    status = text[:3]
-    if status == "407":
-        return Outcome.CREDENTIALS, "http_407"
-    if status in ("502", "503", "504"):  # the proxy answers, the target does not
-        return Outcome.TARGET_ERROR, f"connect_{status}"
-    return Outcome.PROXY_ERROR, f"connect_{status}" if status.isdigit() else "handshake"
+def _blame(error: WireError) -> Outcome:
+    """Whose fault it is: of a tunnel that was refused the proxy's word decides, what is too large is the target's."""
+    if error.fault is Fault.CREDENTIALS:
+        return Outcome.CREDENTIALS
+    if error.fault in (Fault.TOO_LARGE, Fault.UNSUPPORTED) or error.code in _TARGET_CODES:
+        return Outcome.TARGET_ERROR
+    return Outcome.PROXY_ERROR

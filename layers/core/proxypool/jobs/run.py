@@ -19,7 +19,7 @@ from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
 
 from proxypool.jobs.domains import Domain
-from proxypool.jobs.fetch import SPEAKS, Answer, Errand, Failed, Refused, fetch
+from proxypool.jobs.fetch import Answer, Errand, Failed, Refused, fetch
 from proxypool.jobs.gate import Gate, NotNow
 from proxypool.jobs.job import Job, JobRequest
 from proxypool.jobs.robots import Robots
@@ -154,7 +154,7 @@ class Runner:
             lease = await self._acquire({**filters}, headers, key, first=not tried)
             if lease is None:
                 return None
-            if lease.protocol in SPEAKS and not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
+            if not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
                 return lease
             await self._give_back(lease, None, headers)
             if job.request.session_id:

@@ -24,8 +24,11 @@ class Fault(StrEnum):
 
 
 class WireError(ProxyPoolError):
-    """The exchange failed; `fault` says how. Time-outs are TimeoutError: the caller sets the deadline."""
+    """The exchange failed; `fault` says how. Time-outs are TimeoutError: the caller sets the deadline.
 
-    def __init__(self, fault: Fault) -> None:
+    `code` is what the proxy said where it refused a tunnel: the status of its answer to CONNECT, or SOCKS' reply; else 0.
+    """
+
+    def __init__(self, fault: Fault, code: int = 0) -> None:
         super().__init__(fault.value)
-        self.fault = fault
+        self.fault, self.code = fault, code

@@ -134,10 +134,7 @@ async def _read(response: httpx.Response, limits: Limits) -> Fetched:
 
 async def read_body(response: httpx.Response, limits: Limits) -> bytes:
     """The body, inflated within the limits; raises SourceError too_large or encoding."""
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", "gzip", "x-gzip", ""):
-        raise SourceError("encoding")
-    inflate = zlib.decompressobj(_GZIP) if "gzip" in encoding else None
+    inflate = _inflater(response.headers.get("content-encoding", ""))
     body, raw_bytes = bytearray(), 0
     async for chunk in response.aiter_raw():
         raw_bytes += len(chunk)
@@ -149,6 +146,27 @@ async def read_body(response: httpx.Response, limits: Limits) -> bytes:
     if inflate and not inflate.eof:
         raise SourceError("encoding")
     return bytes(body)
+
+
+def unpacked(body: bytes, encoding: str, max_bytes: int) -> bytes:
+    """A whole body as its Content-Encoding says; raises SourceError too_large or encoding."""
+    inflate = _inflater(encoding)
+    if inflate is None:
+        return body
+    out = _inflated(inflate, body, max_bytes + 1)
+    if len(out) > max_bytes:
+        raise SourceError("too_large")
+    if not inflate.eof or inflate.unused_data:
+        raise SourceError("encoding")
+    return out
+
+
+def _inflater(encoding: str) -> zlib._Decompress | None:
+    """What undoes an encoding; None where there is nothing to undo. Raises SourceError for one that nobody asked for."""
+    named = encoding.strip().lower()
+    if named not in ("identity", "gzip", "x-gzip", ""):
+        raise SourceError("encoding")
+    return zlib.decompressobj(_GZIP) if "gzip" in named else None
 
 
 def _inflated(inflate: zlib._Decompress, chunk: bytes, room: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -28,6 +29,8 @@ _FIELD: Final = re.compile(r"\r\n([^:]+):[ \t]*([^\r\n]*)")
 _LENGTH: Final = re.compile(r"[0-9]{1,12}")
 _CHUNK: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _UNSENDABLE: Final = re.compile(r"[\x00-\x20\x7f]")  # in a target or an authority
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_BREAKS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # in a header's value
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in a login
 
 
@@ -70,6 +73,24 @@ def get(target: str, host: str, *, agent: str, login: Login | None = None) -> by
 def connect_to(authority: str, *, login: Login | None = None) -> bytes:
     """A CONNECT for host:port; the name goes to the proxy unresolved."""
     return _request(f"CONNECT {authority}", authority, "", login)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A request without its way: header names and values are vetted when it is written, since they come from outside."""
+
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def written(self, target: str, host: str, *, login: Login | None = None) -> bytes:
+        """Its bytes; `target` and `login` as in `get`. Raises ValueError for what would break a line."""
+        if any(not _TOKEN.fullmatch(name) or _BREAKS.search(value) for name, value in self.headers.items()):
+            raise ValueError("a header's name is a token, and its value has no control characters")
+        lines = [f"{name}: {value}\r\n" for name, value in self.headers.items()]
+        if self.body or self.method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(self.body)}\r\n")
+        return _request(f"{self.method} {target}", host, "".join(lines) + "Connection: close\r\n", login) + self.body
 
 
 class AnswerReader:

@@ -102,7 +102,7 @@ def reply5(buffer: bytearray, ended: bool) -> bytes | None:
         if buffer[0] != 5:
             raise WireError(Fault.PROTOCOL)
         if buffer[1] != 0:
-            raise WireError(Fault.CONNECT_REFUSED if buffer[1] <= 8 else Fault.PROTOCOL)
+            raise WireError(Fault.CONNECT_REFUSED if buffer[1] <= 8 else Fault.PROTOCOL, buffer[1])
     if len(buffer) >= 5:
         kind = buffer[3]
         if buffer[2] != 0 or (kind != 3 and kind not in _ADDRESS_BYTES):

@@ -4,6 +4,7 @@ A checker opens a `Wire` to the vetted address and calls one of:
 
     await ask_plain(wire, hop, url, agent=…)    GET http://…: absolute form, or through a SOCKS tunnel
     await ask_secure(wire, hop, url, agent=…)   GET https://…: tunnel, then the target's verified TLS
+    await ask_any(wire, hop, url, message, …)   whatever a job asks for: any method, headers and body
     await greet(wire, hop); await enter(wire, hop, host, port)   the parts of it
 
 All raise WireError with one word of `Fault`; time is the caller's (`Deadline`). No redirect is followed, no cookie kept.
@@ -17,11 +18,11 @@ from dataclasses import dataclass
 from proxypool.network import socks
 from proxypool.network.address import Url
 from proxypool.network.faults import Fault, WireError
-from proxypool.network.http1 import MAX_BODY_BYTES, Login, Response, connect_to, get
+from proxypool.network.http1 import MAX_BODY_BYTES, Login, Message, Response, connect_to, get
 from proxypool.network.wire import Wire
 
-__all__ = ["Fault", "Hop", "Login", "Response", "Wire", "WireError", "ask_plain", "ask_secure", "connect_to", "enter",
-           "get", "greet"]  # fmt: skip
+__all__ = ["Fault", "Hop", "Login", "Message", "Response", "Wire", "WireError", "ask_any", "ask_plain", "ask_secure",
+           "connect_to", "enter", "get", "greet"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,19 @@ async def ask_secure(wire: Wire, hop: Hop, url: Url, *, agent: str, max_body_byt
     await enter(wire, hop, url.host, url.port)
     await wire.secure(hop.tls, url.host)
     return await wire.ask(get(url.target, url.authority, agent=agent), max_body_bytes=max_body_bytes)
+
+
+async def ask_any(wire: Wire, hop: Hop, url: Url, message: Message, *, max_body_bytes: int) -> Response:
+    """The answer to any request, by the way that the URL's scheme asks for; raises ValueError for headers that break a line."""
+    await greet(wire, hop)
+    is_forwarded = url.scheme == "http" and hop.protocol in ("http", "https")
+    if not is_forwarded:
+        await enter(wire, hop, url.host, url.port)
+    if url.scheme == "https":
+        await wire.secure(hop.tls, url.host)
+    target = f"http://{url.authority}{url.target}" if is_forwarded else url.target
+    request = message.written(target, url.authority, login=hop.login if is_forwarded else None)
+    return await wire.ask(request, max_body_bytes=max_body_bytes, bodiless=message.method == "HEAD")
 
 
 async def greet(wire: Wire, hop: Hop) -> None:
@@ -97,4 +111,4 @@ def _check_connect(status: int) -> None:
     if 300 <= status < 400:
         raise WireError(Fault.REDIRECT)
     if status != 200:
-        raise WireError(Fault.CONNECT_REFUSED)
+        raise WireError(Fault.CONNECT_REFUSED, status)

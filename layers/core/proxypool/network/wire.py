@@ -83,12 +83,15 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
             self._transport = None
 
-    async def ask(self, request: bytes, *, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
-        """Sends a request, reads its whole answer and ends the connection: it is never used for another."""
+    async def ask(self, request: bytes, *, max_body_bytes: int = MAX_BODY_BYTES, bodiless: bool = False) -> Response:
+        """Sends a request, reads its whole answer and ends the connection: it is never used for another.
+
+        `bodiless`: the answer has no body whatever its headers say (to HEAD).
+        """
         self._most_bytes = MAX_HEAD_BYTES + max_body_bytes + _FRAMING_BYTES
         self.send(request)
         try:
-            answer = await self.read(AnswerReader(max_body_bytes=max_body_bytes))
+            answer = await self.read(AnswerReader(bodiless=bodiless, max_body_bytes=max_body_bytes))
         finally:
             self.close()
         self.expect_silence()  # a second answer that nobody asked for
