@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cache
 from typing import Any
 
@@ -10,6 +9,7 @@ from proxypool import queues, state, tasks
 from proxypool.errors import MessageError
 from proxypool.jobs.build import Bench, bench
 from proxypool.jobs.worker import Outcomes
+from proxypool.network import loop
 from proxypool.queues import FetchMessage
 from proxypool.settings import settings
 
@@ -63,7 +63,7 @@ def _run(this: Bench, keys: list[str], context: Any) -> Outcomes:
     ttl = this.settings.result_ttl_seconds
     with tasks.run(TASK, run_id=context.aws_request_id, state=this.state, result_ttl_seconds=ttl) as run:
         seconds = context.get_remaining_time_in_millis() / 1000 - RESERVE_SECONDS
-        outcomes = asyncio.run(this.work(keys, seconds=seconds))
+        outcomes = loop.run(this.work(keys, seconds=seconds))
         run.counts.update({f"count_{name}": number for name, number in outcomes.counts.items()})
         return outcomes
 

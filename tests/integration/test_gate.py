@@ -31,10 +31,12 @@ def test_a_rate_holds_across_workers(table: str) -> None:
     gates = [Gate(table) for _ in range(4)]
 
     async def all_turns() -> list[int]:
-        return sorted(await asyncio.gather(*(asyncio.to_thread(gates[n % 4]._turn, domain) for n in range(20))))
+        took = await asyncio.gather(*(asyncio.to_thread(gates[n % 4]._turns, domain, 1 + n % 3) for n in range(20)))
+        return sorted(first + number * 50 for first, taken in took for number in range(taken))
 
     turns = asyncio.run(all_turns())
 
+    assert len(turns) == sum(1 + n % 3 for n in range(20))
     assert all(after - before >= 50 for before, after in pairwise(turns))
 
 

@@ -16,8 +16,8 @@ from proxypool.leases.pool import Pool
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
-_PATHS = ((r"/leases/([^/]+)/(renew|report|release)", "/leases/{id}/%s"), (r"/leases/([^/]+)", "/leases/{id}"),
-          (r"/sessions/([^/]+)", "/sessions/{id}"), (r"/leases", "/leases"))  # fmt: skip
+_PATHS = ((r"/leases/release", "/leases/release"), (r"/leases/([^/]+)/(renew|report|release)", "/leases/{id}/%s"),
+          (r"/leases/([^/]+)", "/leases/{id}"), (r"/sessions/([^/]+)", "/sessions/{id}"), (r"/leases", "/leases"))  # fmt: skip
 
 
 @contextmanager

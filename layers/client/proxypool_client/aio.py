@@ -6,7 +6,7 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import httpx
 
 from proxypool_client.api import TIMEOUT_SECONDS, find_url, read, signed, unreachable
 from proxypool_client.errors import LeaseLost, Refused, Unreachable
-from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, lease_of
+from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, leases_of
 from proxypool_client.sessions import Session, session_of
 
 CONNECTIONS = 4  # a call takes milliseconds: more at once would only start more functions
@@ -61,12 +61,25 @@ class AsyncPool:
         self, *, wait_seconds: float = 0.0, headers: Mapping[str, str] | None = None, key: str = "", **filters: Any
     ) -> Lease:
         """A lease, as `Pool.acquire` gives one. `key` is the idempotency key; a random one where there is none."""
+        return (await self.acquire_many(1, wait_seconds=wait_seconds, headers=headers, key=key, **filters))[0]
+
+    async def acquire_many(
+        self,
+        count: int,
+        *,
+        wait_seconds: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+        key: str = "",
+        **filters: Any,
+    ) -> list[Lease]:
+        """Up to `count` leases in one step, `at_least` (1) of them; else as `acquire`."""
+        body = filters | ({"count": count} if count > 1 else {})
         sent = {**(headers or {}), "idempotency-key": key or secrets.token_hex(16)}
         end, lost_before = time.monotonic() + wait_seconds, False
         while True:
             asked = time.monotonic()
             try:
-                return lease_of(await self.request("POST", "/leases", filters, sent), asked)
+                return leases_of(await self.request("POST", "/leases", body, sent), asked)
             except Unreachable:
                 if lost_before and asked >= end:
                     raise
@@ -90,6 +103,13 @@ class AsyncPool:
             await self.request("POST", f"/leases/{lease.id}/release", body, headers)
         except LeaseLost:
             return
+
+    async def release_many(
+        self, lease_ids: Sequence[str], outcome: str = "", *, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Gives up to 100 back in one step, all with this outcome; those that are over already are left alone."""
+        told = {"leases": list(lease_ids)} | ({"outcome": outcome} if outcome else {})
+        await self.request("POST", "/leases/release", told, headers)
 
     async def session(self, session_id: str, *, headers: Mapping[str, str] | None = None) -> Session | None:
         """A stored session, None where there is none."""

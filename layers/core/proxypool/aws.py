@@ -13,6 +13,7 @@ _CONFIG = Config(
     read_timeout=10,
     retries={"mode": "standard", "max_attempts": 4},  # jittered; throttling included
     max_pool_connections=20,
+    parameter_validation=False,  # the service itself does it
 )
 
 

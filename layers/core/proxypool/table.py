@@ -32,6 +32,7 @@ def bind(model: type[_M], table_name: str) -> type[_M]:
     if meta.table_name != table_name:
         meta.table_name = table_name
         model._connection = None
+        model._get_connection().connection._client = aws.client("dynamodb")  # else each model makes one of its own
     return model
 
 

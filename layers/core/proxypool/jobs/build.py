@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from proxypool_client.aio import AsyncPool
 
-from proxypool import clock
+from proxypool import aws, clock
 from proxypool.jobs import usage
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
 from proxypool.jobs.gate import Gate
+from proxypool.jobs.leases import Leases
 from proxypool.jobs.result import Results
 from proxypool.jobs.robots import Robots
 from proxypool.jobs.run import Runner
@@ -36,7 +37,6 @@ class Bench:
     state: State
     proxies: ProxyTable
     worker: Worker
-    gate: Gate
     robots: Robots
     tls: ssl.SSLContext
 
@@ -44,14 +44,16 @@ class Bench:
         """Runs these jobs at once, and adds their bytes to their sources."""
         known = self.settings
         async with AsyncPool(known.need("api_url"), verify=self.tls) as pool:
+            behalf_header = OWNER_HEADER if known.allow_loopback else BEHALF_HEADER
             runner = Runner(
                 pool=pool,
-                gate=self.gate,
+                leases=Leases(pool, behalf_header),
+                gate=Gate(known.need("state_table")),
                 robots=self.robots,
                 limits=Limits(allow_loopback=known.allow_loopback),
                 tls=self.tls,
                 page_seconds=known.fetch_page_seconds,
-                behalf_header=OWNER_HEADER if known.allow_loopback else BEHALF_HEADER,
+                behalf_header=behalf_header,
             )
             outcomes = await self.worker.work(keys, runner, seconds=seconds)
         usage.save(runner.spent, self.proxies, self.state, now=clock.now())
@@ -60,6 +62,8 @@ class Bench:
 
 def bench(settings: Settings) -> Bench:
     """The worker of this deployment."""
+    for service in ("dynamodb", "events"):  # made here, once: its threads would each begin to make one, 100 ms and more
+        aws.client(service)
     state, jobs = State(settings.need("state_table")), job_table(settings)
     return Bench(
         settings=settings,
@@ -72,7 +76,6 @@ def bench(settings: Settings) -> Bench:
             crawler=Crawler(jobs, state, settings),
             settings=settings,
         ),
-        gate=Gate(settings.need("state_table")),
         robots=Robots(state),
         tls=_tls(settings),
     )

@@ -29,7 +29,9 @@ MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
 SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # what goes to another origin, too
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_TARGET_CODES: Final = frozenset({502, 503, 504, 3, 4, 5, 6})  # the proxy answers, the target does not (SOCKS5: RFC 1928, 6)
+_TARGET_CODES: Final = frozenset(
+    {502, 503, 504, 3, 4, 5, 6}
+)  # the proxy answers, the target does not (SOCKS5: RFC 1928, 6)
 _TOKEN: Final = re.compile(r"\{token:([A-Za-z0-9_.-]{1,64})\}")
 
 

@@ -1,6 +1,7 @@
 """The gate of a domain: so many requests a second, so many at once, counted across all workers in one row of the state table.
 
-A turn is an instant: each caller moves the row's `next_ms` on by one interval in one conditional write, and waits for its own.
+A turn is an instant: a worker moves the row's `next_ms` on by one interval for each of its pages that ask at the same moment, in one
+conditional write, and each page waits for its own.
 A place ends by itself at its deadline, so a worker that dies keeps nobody out for long.
 """
 
@@ -9,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from proxypool import aws
 from proxypool.jobs.domains import Domain
+from proxypool.jobs.together import Together
 
 LONGEST_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is put back
 PLACE_SECONDS: Final = 60.0
+MOST_TURNS: Final = 64  # taken by one write
 ROW_SECONDS: Final = 86_400
 PAUSE_SECONDS: Final = 0.25
 
@@ -33,14 +36,20 @@ class NotNow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The gates of all domains."""
+    """The gates of all domains, for one event loop."""
 
     table_name: str
+    _asking: Together[Domain, None, float] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_asking", Together(self._waits, MOST_TURNS))
 
     async def enter(self, domain: Domain) -> str:
         """Waits for a turn and a place; returns the place, for `leave`. Raises NotNow."""
-        turn_ms = await asyncio.to_thread(self._turn, domain)
-        await asyncio.sleep(max(0.0, turn_ms / 1000 - time.time()))
+        wait_seconds = await self._asking.ask(domain, None)
+        if wait_seconds > LONGEST_WAIT_SECONDS:
+            raise NotNow(wait_seconds)
+        await asyncio.sleep(wait_seconds)
         return await self._place(domain)
 
     async def leave(self, domain: Domain, place: str) -> None:
@@ -48,34 +57,46 @@ class Gate:
         if place:
             await asyncio.to_thread(self._update, domain, "SET #place = :zero", {"#place": place}, {":zero": 0})
 
-    def _turn(self, domain: Domain) -> int:
-        """The instant of the next free turn, in epoch milliseconds, taken."""
-        step = max(1, round(1000 / domain.requests_per_second))
+    async def _waits(self, domain: Domain, asking: list[None]) -> list[float]:
+        """In how many seconds each may go; those for whom no turn could be taken hear when there would be one."""
+        first_ms, taken = await asyncio.to_thread(self._turns, domain, len(asking))
+        ahead_ms, step = first_ms - time.time() * 1000, _step_ms(domain)
+        late_ms = max(ahead_ms + taken * step, LONGEST_WAIT_SECONDS * 1000 + 1)
+        return [
+            max(0.0, ahead_ms + number * step) / 1000 if number < taken else (late_ms + (number - taken) * step) / 1000
+            for number in range(len(asking))
+        ]
+
+    def _turns(self, domain: Domain, number: int) -> tuple[int, int]:
+        """The instant of the next free turn, in epoch milliseconds, and how many from there on were taken: as many as may wait."""
+        step, longest_ms = _step_ms(domain), round(LONGEST_WAIT_SECONDS * 1000)
+        number = min(number, 1 + longest_ms // step)
         while True:
             now = round(time.time() * 1000)
-            last = now + round(LONGEST_WAIT_SECONDS * 1000)
+            last = now + longest_ms - (number - 1) * step
             ends = {":end": now // 1000 + ROW_SECONDS}
             took = self._update(
                 domain,
-                "SET next_ms = next_ms + :step, #ttl = :end",
+                "SET next_ms = next_ms + :steps, #ttl = :end",
                 {"#ttl": "ttl"},
-                {":step": step, ":now": now, ":last": last, **ends},
+                {":steps": number * step, ":now": now, ":last": last, **ends},
                 "next_ms BETWEEN :now AND :last",
             )
             if took is not None:
-                return int(took["next_ms"]["N"]) - step
+                return int(took["next_ms"]["N"]) - number * step, number
             took = self._update(
                 domain,
                 "SET next_ms = :next, #ttl = :end",
                 {"#ttl": "ttl"},
-                {":next": now + step, ":now": now, **ends},
+                {":next": now + number * step, ":now": now, **ends},
                 "attribute_not_exists(next_ms) OR next_ms < :now",
             )
             if took is not None:
-                return now
+                return now, number
             ahead = self._next_ms(domain) - now
-            if ahead > LONGEST_WAIT_SECONDS * 1000:
-                raise NotNow(ahead / 1000)
+            if ahead > longest_ms:
+                return now + ahead, 0
+            number = max(1, min(number, 1 + (longest_ms - ahead) // step))
 
     async def _place(self, domain: Domain) -> str:
         if not domain.concurrency:
@@ -119,6 +140,10 @@ class Gate:
             raise
         found: dict[str, Any] = answer["Attributes"]
         return found
+
+
+def _step_ms(domain: Domain) -> int:
+    return max(1, round(1000 / domain.requests_per_second))
 
 
 def _key(domain: Domain) -> dict[str, dict[str, str]]:

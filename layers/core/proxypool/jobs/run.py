@@ -22,6 +22,7 @@ from proxypool.jobs.domains import Domain
 from proxypool.jobs.fetch import Answer, Errand, Failed, Refused, fetch
 from proxypool.jobs.gate import Gate, NotNow
 from proxypool.jobs.job import Job, JobRequest
+from proxypool.jobs.leases import Leases
 from proxypool.jobs.robots import Robots
 from proxypool.network.fetch import Limits
 
@@ -56,6 +57,7 @@ class Runner:
     """What all runs of a worker share."""
 
     pool: AsyncPool
+    leases: Leases
     gate: Gate
     robots: Robots
     limits: Limits
@@ -71,7 +73,7 @@ class Runner:
         trip = Trip()
         tried: set[str] = set()
         while trip.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
-            async with self._turn(domain), self._leased(job, tried, headers, trip) as lease:
+            async with self._turn(domain), self._leased(job, tried, trip) as lease:
                 if lease is None:
                     break
                 await self._attempt(job.request, domain, session, lease, trip, deadline)
@@ -94,11 +96,9 @@ class Runner:
             await self.gate.leave(domain, place)
 
     @asynccontextmanager
-    async def _leased(
-        self, job: Job, tried: set[str], headers: dict[str, str], trip: Trip
-    ) -> AsyncIterator[Lease | None]:
+    async def _leased(self, job: Job, tried: set[str], trip: Trip) -> AsyncIterator[Lease | None]:
         """A lease that leaves by an exit not tried yet (None where there is none), given back with what was found."""
-        lease = await self._lease(job, tried, headers, trip)
+        lease = await self._lease(job, tried, trip)
         if lease is None:
             yield None
             return
@@ -106,7 +106,7 @@ class Runner:
         try:
             yield lease
         finally:
-            await self._give_back(lease, trip.finding, headers)
+            await self._give_back(job, lease, trip.finding)
             tried |= {lease.proxy_id, lease.exit_ip or lease.proxy_id}
             trip.finding = trip.finding or before
 
@@ -140,7 +140,7 @@ class Runner:
         except (Failed, Refused):
             return None
 
-    async def _lease(self, job: Job, tried: set[str], headers: dict[str, str], trip: Trip) -> Lease | None:
+    async def _lease(self, job: Job, tried: set[str], trip: Trip) -> Lease | None:
         """A lease whose exit was not tried in this run; None where there is none (any more)."""
         filters = dict(job.request.lease) | {"target": job.request.host}
         if job.request.session_id:
@@ -151,40 +151,38 @@ class Runner:
             filters["https"] = True
         for number in range(SPARE_LEASES):
             key = f"{job.token}.{trip.attempts}.{number}"
-            lease = await self._acquire({**filters}, headers, key, first=not tried)
+            lease = await self._acquire(job, {**filters}, key, first=not tried)
             if lease is None:
                 return None
             if not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
                 return lease
-            await self._give_back(lease, None, headers)
+            await self._give_back(job, lease, None)
             if job.request.session_id:
                 return None
             filters["exclude"] = sorted({*filters.get("exclude", ()), lease.proxy_id})
         return None
 
-    async def _acquire(
-        self, filters: dict[str, Any], headers: dict[str, str], key: str, *, first: bool
-    ) -> Lease | None:
+    async def _acquire(self, job: Job, filters: dict[str, Any], key: str, *, first: bool) -> Lease | None:
         """A lease, or None where there is none for a further attempt; raises PutBack where there is none for the first."""
+        if first and not job.request.session_id:  # a session's is asked for alone
+            lease = await self.leases.acquire_now(job.owner, filters, key=key)
+            if lease is not None:
+                return lease
         try:
-            return await self.pool.acquire(
-                wait_seconds=WAIT_SECONDS if first else 0, headers=headers, key=key, **filters
-            )
+            return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS if first else 0)
         except PoolEmpty as empty:
             if first:
                 raise PutBack(empty.retry_after_seconds or WAIT_SECONDS, "pool_empty") from empty
             if not empty.reasons.get("leased"):  # nothing that could come free
                 return None
         with suppress(PoolEmpty):
-            return await self.pool.acquire(wait_seconds=WAIT_SECONDS, headers=headers, key=key, **filters)
+            return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS)
         return None
 
-    async def _give_back(self, lease: Lease, finding: Finding | None, headers: dict[str, str]) -> None:
-        told: dict[str, Any] = {}
-        if finding is not None and finding.retry_after_seconds is not None:
-            told["retry_after"] = str(finding.retry_after_seconds)
+    async def _give_back(self, job: Job, lease: Lease, finding: Finding | None) -> None:
+        outcome, seconds = (finding.outcome.value, finding.retry_after_seconds) if finding else ("", None)
         with suppress(PoolError):  # then it ends at its time
-            await self.pool.release(lease, finding.outcome.value if finding else "", headers=headers, **told)
+            await self.leases.release(job.owner, lease, outcome, seconds)
 
     async def _session(self, job: Job, headers: dict[str, str]) -> Session | None:
         name = job.request.session_id

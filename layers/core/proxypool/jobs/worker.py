@@ -16,7 +16,7 @@ from proxypool_client.bans import Finding
 from proxypool_client.outcome import Outcome
 
 from proxypool import clock, queues
-from proxypool.events import Event, publish
+from proxypool.events import EVENTS_PER_CALL, Event, publish_many
 from proxypool.jobs import transforms
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
@@ -26,6 +26,7 @@ from proxypool.jobs.lake import write_row
 from proxypool.jobs.result import Results, ResultTooLarge
 from proxypool.jobs.run import PutBack, Runner, Trip
 from proxypool.jobs.table import Ending, JobTable
+from proxypool.jobs.together import Together
 from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
 from proxypool.telemetry import Metric, count, log
@@ -33,10 +34,15 @@ from proxypool.telemetry import Metric, count, log
 KEPT_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
 _BLOCKS: Final = frozenset({Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED})
 _METRICS: Final = {
-    JobState.DONE: Metric.JOBS_DONE,
-    JobState.FAILED: Metric.JOBS_FAILED,
-    JobState.BLOCKED: Metric.JOBS_BLOCKED,
+    JobState.DONE.value: Metric.JOBS_DONE,
+    JobState.FAILED.value: Metric.JOBS_FAILED,
+    JobState.BLOCKED.value: Metric.JOBS_BLOCKED,
+    "put_back": Metric.JOBS_PUT_BACK,
+    "bytes": Metric.JOB_BYTES,
 }
+"""The metrics of a batch, by what it counts."""
+
+Told = tuple[Event, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -61,31 +67,41 @@ class Worker:
 
     async def work(self, keys: Sequence[str], runner: Runner, *, seconds: float) -> Outcomes:
         """Runs these jobs at once, within so many seconds. An error in one leaves its neighbours alone."""
-        outcomes = Outcomes()
+        outcomes, telling = Outcomes(), Together(self._publish, EVENTS_PER_CALL)
         places = asyncio.Semaphore(self.settings.fetch_concurrency)
         deadline = time.monotonic() + seconds
 
         async def one(key: str) -> None:
             async with places:
                 try:
-                    await self._one(key, runner, outcomes, deadline)
+                    told = await self._one(key, runner, outcomes, deadline)
+                    if told is not None:
+                        await telling.ask(None, told)
                 except Exception as error:
                     log.exception("fetch_page failed", job=key.rpartition("/")[2], error=type(error).__name__)
                     outcomes.again[key] = type(error).__name__
 
         await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
+        for name, metric in _METRICS.items():
+            if outcomes.counts[name]:
+                count(metric, outcomes.counts[name])
         return outcomes
 
-    async def _one(self, key: str, runner: Runner, outcomes: Outcomes, deadline: float) -> None:
+    async def _publish(self, _: None, told: list[Told]) -> list[None]:
+        await asyncio.to_thread(publish_many, self.settings.need("event_bus"), told)
+        return [None] * len(told)
+
+    async def _one(self, key: str, runner: Runner, outcomes: Outcomes, deadline: float) -> Told | None:
+        """What the world is to hear of the job, if anything."""
         job = await asyncio.to_thread(self.jobs.start, key, now=self.now(), seconds=self.settings.job_run_seconds)
         if job is None:
-            await asyncio.to_thread(self._not_ours, key, outcomes)
-            return
+            return await asyncio.to_thread(self._not_ours, key, outcomes)
         try:
             trip, refused = await self._trip(job, runner, deadline)
-            await asyncio.to_thread(self._finish, job, trip, refused, outcomes)
+            return await asyncio.to_thread(self._finish, job, trip, refused, outcomes)
         except PutBack as later:
             await asyncio.to_thread(self._put_back, job, later, outcomes)
+            return None
         except Exception:  # the message comes again, and finds the job waiting
             await asyncio.to_thread(self.jobs.put_back, job, now=self.now())
             raise
@@ -101,17 +117,16 @@ class Worker:
         except Refused as refusal:
             return Trip(), refusal.reason
 
-    def _finish(self, job: Job, trip: Trip, refused: str, outcomes: Outcomes) -> None:
+    def _finish(self, job: Job, trip: Trip, refused: str, outcomes: Outcomes) -> Told | None:
         ending, value = self._ending(job, trip, refused)
         if not self.jobs.finish(job, ending, now=self.now()):
             outcomes.counts["overtaken"] += 1
-            return
+            return None
         outcomes.counts[ending.state.value] += 1
-        count(_METRICS[ending.state])
-        count(Metric.JOB_BYTES, ending.received_bytes)
+        outcomes.counts["bytes"] += ending.received_bytes
         if self.settings.jobs_lake and value is not None:
             write_row(self.results.bucket, job, value, now=self.now())
-        self._tell(job, ending.state, ending.reason, ending.attempts)
+        return _told(job, ending.state, ending.reason, ending.attempts)
 
     def _ending(self, job: Job, trip: Trip, refused: str) -> tuple[Ending, dict[str, Any] | None]:
         """What the run has come to, and its result; a large one lies in S3 by then, under the run's token."""
@@ -133,36 +148,35 @@ class Worker:
         ending = Ending(state=state, attempts=number, reason=reason, received_bytes=size, result=packed, result_key=key)
         return ending, value
 
-    def _not_ours(self, key: str, outcomes: Outcomes) -> None:
+    def _not_ours(self, key: str, outcomes: Outcomes) -> Told | None:
         """There was nothing to start: the job is gone or over (tell it again: whoever ended it may have died before), or held."""
         job = self.jobs.get(key)
         if job is None or job.state.is_over:
             outcomes.counts["repeated"] += 1
-            if job is not None:
-                self._tell(job, job.state, job.reason, job.attempts)
-            return
+            return None if job is None else _told(job, job.state, job.reason, job.attempts)
         outcomes.held[key] = max(1.0, (job.deadline_ms - clock.epoch_ms(self.now())) / 1000)
+        return None
 
     def _put_back(self, job: Job, later: PutBack, outcomes: Outcomes) -> None:
         """Waiting is no failure: the job is queued again by a new, delayed message, and this one is done."""
         outcomes.counts["put_back"] += 1
-        count(Metric.JOBS_PUT_BACK)
         log.info("job put back", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
         if self.jobs.put_back(job, now=self.now()):
             message = queues.FetchMessage(job_key=job.key)
             delay = max(1, min(queues.MAX_DELAY_SECONDS, round(later.seconds)))
             queues.send(self.settings.need("fetch_queue_url"), [message], group=queues.JOBS_GROUP, delay_seconds=delay)
 
-    def _tell(self, job: Job, state: JobState, reason: str, attempts: int) -> None:
-        event = Event.JOB_COMPLETED if state is JobState.DONE else Event.JOB_FAILED
-        detail: dict[str, Any] = {
-            "job_id": job.id,
-            "owner": job.owner,
-            "state": state.value,
-            "run": job.runs,
-            "attempts": attempts,
-        }
-        publish(self.settings.need("event_bus"), event, detail | ({"reason": reason} if reason else {}))
+
+def _told(job: Job, state: JobState, reason: str, attempts: int) -> Told:
+    event = Event.JOB_COMPLETED if state is JobState.DONE else Event.JOB_FAILED
+    detail: dict[str, Any] = {
+        "job_id": job.id,
+        "owner": job.owner,
+        "state": state.value,
+        "run": job.runs,
+        "attempts": attempts,
+    }
+    return event, detail | ({"reason": reason} if reason else {})
 
 
 def _failure(finding: Finding) -> JobState:
