@@ -27,8 +27,8 @@ def a_job(owner: str = "ann", job_id: str = "", **parts: object) -> Job:
 
 
 def started(jobs: JobTable, job: Job, *, now: datetime = NOW) -> Job:
-    found = jobs.start(job.key, now=now, seconds=100)
-    assert found is not None
+    found = jobs.start([job.key], now=now, seconds=100)[0]
+    assert isinstance(found, Job)
     return found
 
 
@@ -39,11 +39,11 @@ def test_a_job_goes_its_way_once(jobs: JobTable) -> None:
     assert not jobs.create(job)
 
     run = started(jobs, job)
-    assert jobs.start(job.key, now=NOW, seconds=100) is None
-    assert jobs.finish(run, DONE, now=NOW)
+    assert jobs.start([job.key], now=NOW, seconds=100) == [None]
+    assert jobs.finish([(run, DONE)], now=NOW) == [True]
 
-    assert not jobs.finish(run, DONE, now=NOW)
-    assert jobs.start(job.key, now=NOW, seconds=100) is None
+    assert jobs.finish([(run, DONE)], now=NOW) == [False]
+    assert jobs.start([job.key], now=NOW, seconds=100) == [None]
     found = jobs.packed(job.key)
     assert found is not None
     assert (found[0].state, found[0].processed, found[0].runs, found[1]) == (JobState.DONE, True, 1, b"page")
@@ -56,8 +56,8 @@ def test_a_run_that_died_is_overtaken_and_may_not_end_any_more(jobs: JobTable) -
     first = started(jobs, job)
     second = started(jobs, job, now=NOW + timedelta(seconds=101))
 
-    assert not jobs.finish(first, Ending(state=JobState.DONE, attempts=1, result=b"late"), now=NOW)
-    assert jobs.finish(second, DONE, now=NOW)
+    late = Ending(state=JobState.DONE, attempts=1, result=b"late")
+    assert jobs.finish([(first, late), (second, DONE)], now=NOW) == [False, True]
 
     found = jobs.packed(job.key)
     assert found is not None
@@ -70,17 +70,17 @@ def test_a_replay_is_counted_and_the_old_result_stays_until_it_is_replaced(jobs:
     job = a_job()
     jobs.create(job)
     assert jobs.replay(job.key, now=NOW) is None  # it is not over
-    jobs.finish(started(jobs, job), DONE, now=NOW)
+    jobs.finish([(started(jobs, job), DONE)], now=NOW)
 
     assert jobs.replay(job.key, now=NOW) is not None
-    jobs.finish(started(jobs, job), Ending(state=JobState.BLOCKED, attempts=3, reason="http_429"), now=NOW)
+    jobs.finish([(started(jobs, job), Ending(state=JobState.BLOCKED, attempts=3, reason="http_429"))], now=NOW)
 
     found = jobs.packed(job.key)
     assert found is not None
     assert (found[0].state, found[0].replays, found[1]) == (JobState.BLOCKED, 1, b"page")
 
     jobs.replay(job.key, now=NOW)
-    jobs.finish(started(jobs, job), Ending(state=JobState.DONE, attempts=1, result_key="results/x"), now=NOW)
+    jobs.finish([(started(jobs, job), Ending(state=JobState.DONE, attempts=1, result_key="results/x"))], now=NOW)
     found = jobs.packed(job.key)
     assert found is not None
     assert (found[0].result_key, found[0].reason, found[1]) == ("results/x", "", None)
@@ -91,7 +91,7 @@ def test_two_owners_share_no_job(jobs: JobTable) -> None:
     ann, bob = a_job("ann-1", "same"), a_job("bob-1", "same")
     assert jobs.create(ann)
     assert jobs.create(bob)
-    jobs.finish(started(jobs, ann), DONE, now=NOW)
+    jobs.finish([(started(jobs, ann), DONE)], now=NOW)
 
     assert [job.key for job in jobs.page("ann-1", JobState.DONE, limit=10)[0]] == [ann.key]
     assert jobs.page("bob-1", JobState.DONE, limit=10) == ([], None)
@@ -106,7 +106,7 @@ def test_a_row_past_its_end_is_not_there(aws_endpoint: str) -> None:
 
     assert jobs.get(job.key) is None
     assert jobs.packed(job.key) is None
-    assert jobs.start(job.key, now=datetime.now(UTC), seconds=10) is None
+    assert jobs.start([job.key], now=datetime.now(UTC), seconds=10) == [None]
     assert jobs.replay(job.key, now=datetime.now(UTC)) is None
     assert jobs.page(job.owner, JobState.QUEUED, limit=10)[0] == []
     assert jobs.create(job)
@@ -130,7 +130,7 @@ def test_a_batch_is_counted_and_listed_by_state(jobs: JobTable) -> None:
     for job in made:
         jobs.create(job)
     jobs.create(a_job("other", batch="b1"))
-    jobs.finish(started(jobs, made[0]), DONE, now=NOW)
+    jobs.finish([(started(jobs, made[0]), DONE)], now=NOW)
 
     counts = jobs.batch_counts("crawler", "b1")
 
@@ -149,17 +149,17 @@ def test_whatever_happens_in_whatever_order_one_run_holds_the_job(jobs: JobTable
         now = NOW + timedelta(seconds=number)
         if step in ("start", "late start"):
             at = now + timedelta(seconds=1000 * (step == "late start"))
-            found = jobs.start(job.key, now=at, seconds=10_000 if step == "start" else 0)
+            found = jobs.start([job.key], now=at, seconds=10_000 if step == "start" else 0)[0]
             could = state == "queued" or (
                 state == "running" and holder is not None and holder.deadline_ms <= at.timestamp() * 1000
             )
             assert (found is not None) == could
-            if found is not None:
+            if isinstance(found, Job):
                 past += [holder] if holder else []
                 holder, state, runs = found, "running", runs + 1
         elif step in ("finish", "fail") and holder is not None:
             ending = DONE if step == "finish" else Ending(state=JobState.FAILED, attempts=1, reason="x")
-            assert jobs.finish(holder, ending, now=now) == (state == "running")
+            assert jobs.finish([(holder, ending)], now=now) == [state == "running"]
             state, past, holder = ("over" if state == "running" else state), [*past, holder], None
         elif step == "replay":
             assert (jobs.replay(job.key, now=now) is not None) == (state == "over")
@@ -168,7 +168,7 @@ def test_whatever_happens_in_whatever_order_one_run_holds_the_job(jobs: JobTable
         elif step == "put back" and holder is not None:
             assert jobs.put_back(holder, now=now) == (state == "running")
             state, past, holder = "queued", [*past, holder], None
-        assert not any(jobs.finish(old, DONE, now=now) for old in past)
+        assert not any(jobs.finish([(old, DONE)], now=now)[0] for old in past)
     found = jobs.get(job.key)
     assert found is not None
     assert (found.replays, found.runs) == (replays, runs)

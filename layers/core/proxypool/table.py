@@ -84,6 +84,14 @@ def _run(statements: Sequence[Statement]) -> list[str]:
     return codes
 
 
-def parameters(*values: str | int) -> list[dict[str, Any]]:
-    """Texts and numbers as a statement's parameters, in DynamoDB's own JSON."""
-    return [{"S": value} if isinstance(value, str) else {"N": str(value)} for value in values]
+def parameters(*values: str | int | bytes) -> list[dict[str, Any]]:
+    """Values as a statement's parameters, in DynamoDB's own JSON."""
+    return [_parameter(value) for value in values]
+
+
+def _parameter(value: str | int | bytes) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, int):
+        return {"N": str(value)}
+    return {"S": value} if isinstance(value, str) else {"B": value}

@@ -5,6 +5,7 @@ only that token may end it.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,8 +17,9 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job, JobRequest, JobState, split_key
-from proxypool.table import Unbound, bind
+from proxypool.table import Statement, Unbound, bind, execute, parameters
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 
@@ -77,6 +79,13 @@ class JobItem(Model):
     by_batch = ByBatch()
 
 
+_ALL_BUT_RESULT: Final = [one.attr_name for name, one in JobItem.get_attributes().items() if name != "result"]
+
+
+class NotWritten(ProxyPoolError):
+    """DynamoDB refused to write a job for another reason than its condition; the text is its code."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """How a run ended. `result` is the packed result, or `result_key` where it lies in S3; a job without either has none."""
@@ -128,42 +137,23 @@ class JobTable:
         item = self._item(key)
         return None if item is None else (_job(item), item.result)
 
-    def start(self, key: str, *, now: datetime, seconds: float) -> Job | None:
-        """Takes the job for a run of so many seconds under a new token; None where there is nothing to do now: it is over, gone,
-        or another run holds it.
+    def start(self, keys: Sequence[str], *, now: datetime, seconds: float) -> list[Job | NotWritten | None]:
+        """Takes jobs for a run of so many seconds, each under a new token. None where there is nothing to do now: the job is over,
+        gone, or another run holds it.
         """
-        now_ms = clock.epoch_ms(now)
-        held = (JobItem.state == JobState.RUNNING.value) & (JobItem.deadline_ms > now_ms)
-        waits = (JobItem.state == JobState.QUEUED.value) | (JobItem.state == JobState.RUNNING.value)
-        owner, _ = split_key(key)
-        return self._update(
-            key,
-            waits & ~held & (JobItem.expires_at > now_ms // 1000),
-            JobItem.state.set(JobState.RUNNING.value),
-            JobItem.owner_state.set(_owner_state(owner, JobState.RUNNING)),
-            JobItem.token.set(secrets.token_hex(16)),
-            JobItem.deadline_ms.set(now_ms + int(seconds * 1000)),
-            JobItem.runs.set((JobItem.runs | 0) + 1),
-            JobItem.updated_ms.set(now_ms),
-        )
+        tokens = {key: secrets.token_hex(16) for key in keys}
+        took = _took([self._begin(key, token, clock.epoch_ms(now), seconds) for key, token in tokens.items()])
+        ours = [key for key, one in zip(tokens, took, strict=True) if one is True]
+        rows = self._model.batch_get(ours, consistent_read=True, attributes_to_get=_ALL_BUT_RESULT) if ours else ()
+        jobs = {row.key: _job(row) for row in rows if row.token == tokens[row.key]}
+        return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, took, strict=True)]
 
-    def finish(self, job: Job, ending: Ending, *, now: datetime) -> bool:
-        """Ends the run that took `job`; False where its token is no longer the one: then nothing is written.
+    def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | NotWritten]:
+        """Ends the runs that took these jobs; False where a token is no longer the one: then nothing is written.
 
         Only a result takes the place of a result: a replay that fails leaves the old one.
         """
-        actions = [
-            *self._to(job.owner, ending.state, now),
-            JobItem.attempts.set(ending.attempts),
-            JobItem.reason.set(ending.reason) if ending.reason else JobItem.reason.remove(),
-            JobItem.received_bytes.set((JobItem.received_bytes | 0) + ending.received_bytes),
-            JobItem.expires_at.set(self._expiry(clock.epoch_ms(now))),
-        ]
-        if ending.result is not None:
-            actions += [JobItem.result.set(ending.result), JobItem.result_key.remove(), JobItem.processed.set(True)]
-        elif ending.result_key:
-            actions += [JobItem.result_key.set(ending.result_key), JobItem.result.remove(), JobItem.processed.set(True)]
-        return self._update(job.key, JobItem.token == job.token, *actions) is not None
+        return _took([self._end(job, ending, clock.epoch_ms(now)) for job, ending in endings])
 
     def put_back(self, job: Job, *, now: datetime) -> bool:
         """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
@@ -211,6 +201,43 @@ class JobTable:
         key = _batch_key(owner, batch)
         return {state.value: self._model.by_batch.count(key, JobItem.state == state.value) for state in JobState}
 
+    def _begin(self, key: str, token: str, now_ms: int, seconds: float) -> Statement:
+        owner, _ = split_key(key)
+        over = " ".join(f"AND \"state\" <> '{state.value}'" for state in JobState if state.is_over)
+        return (
+            f'UPDATE "{self.table_name}" SET "state" = ?, owner_state = ?, "token" = ?, deadline_ms = ?, updated_ms = ?, runs = runs + 1 '
+            f'WHERE job_id = ? AND deadline_ms <= ? AND "ttl" > ? {over}',
+            parameters(
+                JobState.RUNNING.value, _owner_state(owner, JobState.RUNNING), token, now_ms + int(seconds * 1000), now_ms,
+                key, now_ms, now_ms // 1000,
+            ),
+        )  # fmt: skip
+
+    def _end(self, job: Job, ending: Ending, now_ms: int) -> Statement:
+        """What is removed is there: under its token the row is as it was when the run began."""
+        sets: dict[str, str | int | bytes | bool] = {
+            "state": ending.state.value, "owner_state": _owner_state(job.owner, ending.state), "deadline_ms": 0,
+            "updated_ms": now_ms, "attempts": ending.attempts, "ttl": self._expiry(now_ms),
+        }  # fmt: skip
+        gone = ["token"]
+        if ending.reason:
+            sets["reason"] = ending.reason
+        elif job.reason:
+            gone.append("reason")
+        if ending.result is not None:
+            sets |= {"result": ending.result, "processed": True}
+            gone += ["result_key"] if job.result_key else []
+        elif ending.result_key:
+            sets |= {"result_key": ending.result_key, "processed": True}
+            gone += ["result"] if job.processed and not job.result_key else []
+        set_all = ", ".join(f'"{name}" = ?' for name in sets)
+        remove_all = " ".join(f'REMOVE "{name}"' for name in gone)
+        return (
+            f'UPDATE "{self.table_name}" SET received_bytes = received_bytes + ?, {set_all} {remove_all} '
+            'WHERE job_id = ? AND "token" = ?',
+            parameters(ending.received_bytes, *sets.values(), job.key, job.token),
+        )
+
     def _to(self, owner: str, state: JobState, now: datetime) -> list[Any]:
         return [
             JobItem.state.set(state.value),
@@ -243,6 +270,12 @@ class JobTable:
     @property
     def _model(self) -> type[JobItem]:
         return bind(JobItem, self.table_name)
+
+
+def _took(statements: Sequence[Statement]) -> list[bool | NotWritten]:
+    """Whether each of the conditional statements took effect, or how else it failed: each by itself."""
+    codes = execute(statements)
+    return [not code if code in ("", "ConditionalCheckFailed") else NotWritten(code) for code in codes]
 
 
 def _owner_state(owner: str, state: JobState) -> str:

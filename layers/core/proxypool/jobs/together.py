@@ -6,7 +6,7 @@ A worker runs dozens of pages at once, and each would lease, give back, take a t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -19,15 +19,17 @@ Found = TypeVar("Found")
 
 @dataclass(slots=True)
 class Together(Generic[Key, Item, Found]):
-    """One kind of call, for one event loop. `call` gets a key and up to `most` items, and returns what each of them found."""
+    """One kind of call, for one event loop. `call` gets a key and up to `most` items, and returns what each of them found, or the
+    error that it alone met.
+    """
 
-    call: Callable[[Key, list[Item]], Awaitable[list[Found]]]
+    call: Callable[[Key, list[Item]], Awaitable[Sequence[Found | Exception]]]
     most: int
     _waiting: dict[Key, list[tuple[Item, asyncio.Future[Found]]]] = field(default_factory=dict, repr=False)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     async def ask(self, key: Key, item: Item) -> Found:
-        """What the call found for this item; raises what the call raised."""
+        """What the call found for this item; raises its error, or the call's."""
         mine: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, []).append((item, mine))
         if len(self._waiting[key]) == 1:
@@ -51,5 +53,9 @@ class Together(Generic[Key, Item, Found]):
                     mine.set_exception(error)
             return
         for (_, mine), one in zip(page, found, strict=True):
-            if not mine.done():
+            if mine.done():
+                continue
+            if isinstance(one, Exception):
+                mine.set_exception(one)
+            else:
                 mine.set_result(one)

@@ -25,12 +25,14 @@ from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.lake import write_row
 from proxypool.jobs.result import Results, ResultTooLarge
 from proxypool.jobs.run import PutBack, Runner, Trip
-from proxypool.jobs.table import Ending, JobTable
+from proxypool.jobs.table import Ending, JobTable, NotWritten
 from proxypool.jobs.together import Together
 from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
 from proxypool.telemetry import Metric, count, log
 
+STARTS_PER_CALL: Final = 50
+ENDINGS_PER_CALL: Final = 10  # with a result of 200 KB each at most
 KEPT_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
 _BLOCKS: Final = frozenset({Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED})
 _METRICS: Final = {
@@ -67,65 +69,62 @@ class Worker:
 
     async def work(self, keys: Sequence[str], runner: Runner, *, seconds: float) -> Outcomes:
         """Runs these jobs at once, within so many seconds. An error in one leaves its neighbours alone."""
-        outcomes, telling = Outcomes(), Together(self._publish, EVENTS_PER_CALL)
+        batch = _Batch(self, runner, time.monotonic() + seconds)
         places = asyncio.Semaphore(self.settings.fetch_concurrency)
-        deadline = time.monotonic() + seconds
 
         async def one(key: str) -> None:
             async with places:
                 try:
-                    told = await self._one(key, runner, outcomes, deadline)
+                    told = await self._one(key, batch)
                     if told is not None:
-                        await telling.ask(None, told)
+                        await batch.telling.ask(None, told)
                 except Exception as error:
                     log.exception("fetch_page failed", job=key.rpartition("/")[2], error=type(error).__name__)
-                    outcomes.again[key] = type(error).__name__
+                    batch.outcomes.again[key] = type(error).__name__
 
         await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
+        counts = batch.outcomes.counts
         for name, metric in _METRICS.items():
-            if outcomes.counts[name]:
-                count(metric, outcomes.counts[name])
-        return outcomes
+            if counts[name]:
+                count(metric, counts[name])
+        return batch.outcomes
 
-    async def _publish(self, _: None, told: list[Told]) -> list[None]:
-        await asyncio.to_thread(publish_many, self.settings.need("event_bus"), told)
-        return [None] * len(told)
-
-    async def _one(self, key: str, runner: Runner, outcomes: Outcomes, deadline: float) -> Told | None:
+    async def _one(self, key: str, batch: _Batch) -> Told | None:
         """What the world is to hear of the job, if anything."""
-        job = await asyncio.to_thread(self.jobs.start, key, now=self.now(), seconds=self.settings.job_run_seconds)
+        job = await batch.starting.ask(None, key)
         if job is None:
-            return await asyncio.to_thread(self._not_ours, key, outcomes)
+            return await asyncio.to_thread(self._not_ours, key, batch.outcomes)
         try:
-            trip, refused = await self._trip(job, runner, deadline)
-            return await asyncio.to_thread(self._finish, job, trip, refused, outcomes)
+            trip, refused = await self._trip(job, batch)
+            return await self._finish(job, trip, refused, batch)
         except PutBack as later:
-            await asyncio.to_thread(self._put_back, job, later, outcomes)
+            await asyncio.to_thread(self._put_back, job, later, batch.outcomes)
             return None
         except Exception:  # the message comes again, and finds the job waiting
             await asyncio.to_thread(self.jobs.put_back, job, now=self.now())
             raise
 
-    async def _trip(self, job: Job, runner: Runner, deadline: float) -> tuple[Trip, str]:
+    async def _trip(self, job: Job, batch: _Batch) -> tuple[Trip, str]:
         """What the run brought, and why it was not made where it may not be."""
         domain = self.domains.of(job.request.host)
         if domain is None:
             return Trip(), "domain_not_allowed"
-        latest = min(deadline, time.monotonic() + self.settings.job_run_seconds)
+        latest = min(batch.deadline, time.monotonic() + self.settings.job_run_seconds)
         try:
-            return await runner.run(job, domain, deadline=latest), ""
+            return await batch.runner.run(job, domain, deadline=latest), ""
         except Refused as refusal:
             return Trip(), refusal.reason
 
-    def _finish(self, job: Job, trip: Trip, refused: str, outcomes: Outcomes) -> Told | None:
-        ending, value = self._ending(job, trip, refused)
-        if not self.jobs.finish(job, ending, now=self.now()):
-            outcomes.counts["overtaken"] += 1
+    async def _finish(self, job: Job, trip: Trip, refused: str, batch: _Batch) -> Told | None:
+        ending, value = await asyncio.to_thread(self._ending, job, trip, refused)
+        counts = batch.outcomes.counts
+        if not await batch.finishing.ask(None, (job, ending)):
+            counts["overtaken"] += 1
             return None
-        outcomes.counts[ending.state.value] += 1
-        outcomes.counts["bytes"] += ending.received_bytes
+        counts[ending.state.value] += 1
+        counts["bytes"] += ending.received_bytes
         if self.settings.jobs_lake and value is not None:
-            write_row(self.results.bucket, job, value, now=self.now())
+            await asyncio.to_thread(write_row, self.results.bucket, job, value, now=self.now())
         return _told(job, ending.state, ending.reason, ending.attempts)
 
     def _ending(self, job: Job, trip: Trip, refused: str) -> tuple[Ending, dict[str, Any] | None]:
@@ -165,6 +164,28 @@ class Worker:
             message = queues.FetchMessage(job_key=job.key)
             delay = max(1, min(queues.MAX_DELAY_SECONDS, round(later.seconds)))
             queues.send(self.settings.need("fetch_queue_url"), [message], group=queues.JOBS_GROUP, delay_seconds=delay)
+
+
+class _Batch:
+    """One call of `work`: what its jobs share."""
+
+    def __init__(self, worker: Worker, runner: Runner, deadline: float) -> None:
+        self.runner, self.deadline, self.outcomes = runner, deadline, Outcomes()
+        jobs, settings, now = worker.jobs, worker.settings, worker.now
+
+        async def start(_: None, keys: list[str]) -> list[Job | NotWritten | None]:
+            return await asyncio.to_thread(jobs.start, keys, now=now(), seconds=settings.job_run_seconds)
+
+        async def finish(_: None, endings: list[tuple[Job, Ending]]) -> list[bool | NotWritten]:
+            return await asyncio.to_thread(jobs.finish, endings, now=now())
+
+        async def tell(_: None, told: list[Told]) -> list[None]:
+            await asyncio.to_thread(publish_many, settings.need("event_bus"), told)
+            return [None] * len(told)
+
+        self.starting: Together[None, str, Job | None] = Together(start, STARTS_PER_CALL)
+        self.finishing: Together[None, tuple[Job, Ending], bool] = Together(finish, ENDINGS_PER_CALL)
+        self.telling: Together[None, Told, None] = Together(tell, EVENTS_PER_CALL)
 
 
 def _told(job: Job, state: JobState, reason: str, attempts: int) -> Told:
