@@ -1,15 +1,18 @@
 """The ETL worker: pages of a loopback site through a farm, with duplicates and a worker that is killed: none lost, none stored twice.
 
-The worker runs in processes of its own, whose CPU and memory are taken; the emulator, Valkey, proxies and site stand beside.
+The worker runs in processes of its own, whose CPU and memory are taken; the emulator, Valkey, proxies and site stand beside. So does
+crawlee's HttpCrawler afterwards, with the same site, proxies and pages at once. Imports and one warming call are in neither's figures.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
+import subprocess
 import time
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from multiprocessing import get_context
 from typing import Any
@@ -17,81 +20,142 @@ from typing import Any
 from proxypool import clock
 from proxypool.jobs.build import bench
 from proxypool.jobs.job import JobState
+from proxypool.network import loop
 from proxypool.settings import Settings
 
 from tests.bench.memory import peak_megabytes
 from tests.bench.row import Row
+from tests.bench.yardstick import crawl
 from tests.support import servers
-from tests.support.jobs import a_world
+from tests.support.jobs import World, a_world
 
 PAGES, EXITS, BATCH, DUPLICATES = 2_000, 200, 64, 0.05
-KILLED_AFTER_SECONDS = 1.5  # of the run whose worker is killed
-LIMIT_SECONDS = 300
+KILLED_BATCH, KILLED_AFTER_PAGES = 3, 20  # the run whose worker is killed, and how far it comes
+LIMIT_SECONDS, POLL_SECONDS = 300, 0.005
+CLIENTS = ("impit", "httpx")  # crawlee's default, written in Rust, and the one in Python
 
 
 def measure() -> list[Row]:
-    """One run; the figures of all its batches."""
+    """One run of each; the figures of all batches."""
     with servers.valkey_cluster() as url, servers.emulator(), a_world(url, exits=EXITS, owner_quota=1_000) as world:
-        jobs = [{"url": f"{world.site.url}/{number}"} for number in range(PAGES)]
-        ids = [
-            one["id"]
-            for at in range(0, PAGES, 100)
-            for one in world.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"]
-        ]
-        world.messages()
-        deliveries = ids + random.Random(1).sample(ids, int(PAGES * DUPLICATES))
-        random.Random(2).shuffle(deliveries)
-        batches = [deliveries[at : at + BATCH] for at in range(0, len(deliveries), BATCH)]
-        started, done, spent, most = time.monotonic(), Counter[str](), 0.0, 0.0
-        for number, batch in enumerate([*batches, batches[3], *_pages(world.messages())]):
-            kill = KILLED_AFTER_SECONDS if number == 3 else None
-            counts, cpu, memory = _run(world.settings, batch, late=number >= len(batches), kill_after=kill)
-            done, spent, most = done + Counter(counts), spent + cpu, max(most, memory)
-        seconds = time.monotonic() - started
-        for _ in range(5):  # jobs that waited for a proxy came back as messages
-            for batch in _pages(world.messages()):
-                counts, cpu, memory = _run(world.settings, batch, late=True)
-                done, spent, most = done + Counter(counts), spent + cpu, max(most, memory)
+        ids = _submitted(world)
+        spent, seconds = _fetched(world, ids)
         states = Counter(world.job(job_id).state for job_id in ids)
-        fetched = Counter(seen.path for seen in world.site.seen)
+        requests = Counter(seen.path for seen in world.site.seen)
+        yardsticks = [_yardstick(world, spent, client) for client in CLIENTS]
     return [
         Row(name="pages lost", value=PAGES - states[JobState.DONE], unit="", target=0),
-        Row(name="pages stored twice", value=max(0, done["done"] - PAGES), unit="", target=0),
-        Row(name="requests per page", value=round(sum(fetched.values()) / PAGES, 3), unit=""),
-        Row(name="worker's CPU per page", value=round(spent / PAGES * 1000, 2), unit="ms"),
-        Row(name="worker's memory, 64 pages in flight", value=round(most), unit="MB", target=256),
+        Row(name="pages stored twice", value=max(0, spent.counts["done"] - PAGES), unit="", target=0),
+        Row(name="requests per page", value=round(sum(requests.values()) / PAGES, 3), unit=""),
+        Row(name="worker's CPU per page", value=round(spent.cpu_ms, 2), unit="ms"),
+        *yardsticks,
+        Row(name="worker's memory, 64 pages in flight", value=round(spent.megabytes), unit="MB", target=256),
         Row(name="pages a second, all parts on this machine", value=round(PAGES / seconds, 1), unit=""),
     ]
 
 
-def _pages(messages: list[dict[str, Any]]) -> list[list[str]]:
-    ids = [message["job_key"].rpartition("/")[2] for message in messages]
-    return [ids[at : at + BATCH] for at in range(0, len(ids), BATCH)]
+@dataclass(slots=True)
+class Spent:
+    """What the workers' processes took, and what they counted."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    cpu_seconds: float = 0.0
+    deliveries: int = 0
+    megabytes: float = 0.0
+
+    @property
+    def cpu_ms(self) -> float:
+        """Of a page's delivery: a duplicate is in the sum of both."""
+        return self.cpu_seconds / max(1, self.deliveries) * 1000
 
 
-def _run(
-    settings: Settings, ids: list[str], *, late: bool, kill_after: float | None = None
-) -> tuple[dict[str, int], float, float]:
-    """One invocation in a process of its own: its counts, its CPU seconds and its peak memory in MB."""
+def _submitted(world: World) -> list[str]:
+    jobs = [{"url": f"{world.site.url}/{number}"} for number in range(PAGES)]
+    pages = [world.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"] for at in range(0, PAGES, 100)]
+    world.messages()
+    return [one["id"] for page in pages for one in page]
+
+
+def _fetched(world: World, ids: list[str]) -> tuple[Spent, float]:
+    """All jobs run, some of them delivered twice; what it took, and the seconds of the first pass."""
+    spent, started = Spent(), time.monotonic()
+    deliveries = ids + random.Random(1).sample(ids, int(PAGES * DUPLICATES))
+    random.Random(2).shuffle(deliveries)
+    batches = _batches(deliveries)
+    with _worker(world.settings, spent) as work:
+        for batch in batches[:KILLED_BATCH]:
+            work(batch)
+        end = len(world.site.seen) + KILLED_AFTER_PAGES
+        work(batches[KILLED_BATCH], lambda: len(world.site.seen) >= end)
+    with _worker(world.settings, spent) as work:
+        for batch in batches[KILLED_BATCH + 1 :]:
+            work(batch)
+    seconds = time.monotonic() - started
+    with _worker(world.settings, spent, late=True) as work:  # the killed run is taken for dead by now
+        work(batches[KILLED_BATCH])
+        for _ in range(6):  # jobs that waited for a proxy came back as messages
+            for batch in _batches([message["job_key"].rpartition("/")[2] for message in world.messages()]):
+                work(batch)
+    return spent, seconds
+
+
+def _batches(ids: Sequence[str]) -> list[list[str]]:
+    return [list(ids[at : at + BATCH]) for at in range(0, len(ids), BATCH)]
+
+
+@contextmanager
+def _worker(settings: Settings, spent: Spent, *, late: bool = False) -> Iterator[Any]:
+    """A process that works off batches as one environment of Lambda does; `work(batch, is_killed)` kills it as soon as that is so."""
     context = get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(settings, ids, late, theirs))
+    ours, theirs = context.Pipe()
+    child = context.Process(target=_work, args=(settings, late, theirs))
     child.start()
-    child.join(kill_after if kill_after is not None else LIMIT_SECONDS)
-    if child.is_alive():
+    theirs.close()
+    ours.recv()  # it is warm
+
+    def work(batch: list[str], is_killed: Callable[[], bool] = lambda: False) -> None:
+        ours.send(batch)
+        while not ours.poll(POLL_SECONDS):
+            if is_killed():
+                child.kill()
+                return
+        counts, cpu_seconds, megabytes = ours.recv()
+        spent.counts.update(counts)
+        spent.cpu_seconds += cpu_seconds
+        spent.deliveries += len(batch)
+        spent.megabytes = max(spent.megabytes, megabytes)
+
+    try:
+        yield work
+    finally:
+        ours.close()
+        child.join(10)
         child.kill()
-        child.join()
-    if not ours.poll():
-        return {}, 0.0, 0.0
-    found: tuple[dict[str, int], float, float] = ours.recv()
-    return found
 
 
-def _work(settings: Settings, ids: list[str], late: bool, back: Any) -> None:
+def _work(settings: Settings, late: bool, orders: Any) -> None:
     this = bench(settings)
-    if late:  # the killed run is taken for dead
+    if late:
         this = replace(this, worker=replace(this.worker, now=lambda: clock.now() + timedelta(hours=1)))
-    asyncio.run(this.work(["ann/nobody"], seconds=LIMIT_SECONDS))  # an environment loads and connects once
-    before = time.process_time()
-    outcomes = asyncio.run(this.work([f"ann/{job_id}" for job_id in ids], seconds=LIMIT_SECONDS))
-    back.send((dict(outcomes.counts), time.process_time() - before, peak_megabytes()))
+    loop.run(this.work(["ann/nobody"], seconds=LIMIT_SECONDS))  # an environment loads and connects once
+    orders.send("warm")
+    while True:
+        try:
+            batch = orders.recv()
+        except EOFError:
+            return
+        before = time.process_time()
+        outcomes = loop.run(this.work([f"ann/{job_id}" for job_id in batch], seconds=LIMIT_SECONDS))
+        orders.send((dict(outcomes.counts), time.process_time() - before, peak_megabytes()))
+
+
+def _yardstick(world: World, spent: Spent, client: str) -> Row:
+    """Our CPU per page as a multiple of crawlee's; only the default client is judged."""
+    name, target = f"worker's CPU per page ÷ crawlee HttpCrawler's ({client})", 1.0 if client == CLIENTS[0] else None
+    proxies = [f"http://{proxy.ip}:{proxy.port}" for proxy in world.proxies]
+    try:
+        found = crawl(world.site.url, proxies, pages=PAGES, at_once=BATCH, client=client)
+    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        return Row(name=name, value=None, unit="", target=target, reason=f"crawlee did not run: {error}"[:200])
+    theirs = found["cpu_seconds"] / found["pages"] * 1000
+    return Row(name=f"{name}, {theirs:.1f} ms", value=round(spent.cpu_ms / theirs, 2), unit="", target=target)

@@ -109,7 +109,9 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
     "FetchPageFunction": {
         ("JobsTable", "dynamodb:GetItem"): "a job that another run holds; links that are known (JobTable.get)",
         ("JobsTable", "dynamodb:PutItem"): "the jobs of a page's links (JobTable.create)",
-        ("JobsTable", "dynamodb:UpdateItem"): "takes and ends jobs (start, finish, put_back)",
+        ("JobsTable", "dynamodb:PartiQLUpdate"): "takes and ends jobs (JobTable.start, finish)",
+        ("JobsTable", "dynamodb:BatchGetItem"): "what it took (JobTable.start)",
+        ("JobsTable", "dynamodb:UpdateItem"): "jobs that wait again (put_back)",
         ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (usage.save)",
         ("StateTable", "dynamodb:UpdateItem"): "turns and places of domains, bytes, a crawl's budget",
         ("BodiesBucket/results/*", "s3:PutObject"): "large results",
