@@ -60,8 +60,8 @@ def _comes_again(record: dict[str, Any], key: str, outcomes: Outcomes) -> bool:
 
 
 def _run(this: Bench, keys: list[str], context: Any) -> Outcomes:
-    ttl = this.settings.result_ttl_seconds
-    with tasks.run(TASK, run_id=context.aws_request_id, state=this.state, result_ttl_seconds=ttl) as run:
+    run_id, ttl = context.aws_request_id, this.settings.result_ttl_seconds
+    with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, is_queue_fed=True) as run:
         seconds = context.get_remaining_time_in_millis() / 1000 - RESERVE_SECONDS
         outcomes = loop.run(this.work(keys, seconds=seconds))
         run.counts.update({f"count_{name}": number for name, number in outcomes.counts.items()})

@@ -34,7 +34,9 @@ def _scrape(record: dict[str, Any], context: Any) -> bool:
     source_id, ttl = message.source_id, this.settings.result_ttl_seconds
     run_id = context.aws_request_id
     try:
-        with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, source_id=source_id) as run:
+        with tasks.run(
+            TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, is_queue_fed=True, source_id=source_id
+        ) as run:
             return _attempt(this, message, record, run, lambda: context.get_remaining_time_in_millis() / 1000)
     except Exception as unexpected:
         _again(record, type(unexpected).__name__, source_id=source_id)

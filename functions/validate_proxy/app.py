@@ -54,8 +54,8 @@ def _validate(readable: list[tuple[dict[str, Any], ValidateMessage]], context: A
 
 
 def _run(this: Validator, messages: dict[str, ValidateMessage], context: Any) -> Outcome:
-    ttl = this.settings.result_ttl_seconds
-    with tasks.run(TASK, run_id=context.aws_request_id, state=this.state, result_ttl_seconds=ttl) as run:
+    run_id, ttl = context.aws_request_id, this.settings.result_ttl_seconds
+    with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, is_queue_fed=True) as run:
         outcome = this.validate(messages, seconds=context.get_remaining_time_in_millis() / 1000)
         run.counts.update({f"count_{name}": number for name, number in outcome.counts.items()})
         return outcome

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from asyncio import iscoroutine
 from collections.abc import Callable
 from typing import Any
 
@@ -167,6 +168,31 @@ def test_a_message_from_the_future_fails_alone_with_its_reason(
     assert calls() - policy(function) == set()
     kept = State(deployment.settings.state_table).get(reason_name(future["messageId"]))
     assert (kept["reason"], kept["task"]) == ("unknown version", function)
+
+
+@pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page"])
+def test_an_unexpected_error_is_counted_once_for_each_message_that_it_failed(
+    deployment: Deployment, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Input 73: the run that it ended is the same failure."""
+    app, event = load(function), sample(function)
+
+    def broken(*args: Any, **named: Any) -> None:
+        for one in args:
+            if iscoroutine(one):
+                one.close()
+        raise RuntimeError("it broke")
+
+    if function == "scrape_source":
+        monkeypatch.setattr(app, "_attempt", broken)
+    else:
+        monkeypatch.setattr("proxypool.network.loop.run", broken)
+
+    answer = app.handler(event, CONTEXT)
+
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith('{"_aws"')]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
+    assert [one["TasksFailed"] for one in told if "TasksFailed" in one] == [[1.0]]
 
 
 @pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page", "index_pool"])

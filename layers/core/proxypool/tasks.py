@@ -29,10 +29,13 @@ class Run:
 
 
 @contextmanager
-def run(task: str, *, run_id: str, state: State, result_ttl_seconds: int, **facts: Any) -> Iterator[Run]:
+def run(
+    task: str, *, run_id: str, state: State, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
+) -> Iterator[Run]:
     """Logs the start and the end of a run with its counts and `duration_ms`, and keeps its result for `GET /tasks/{id}`.
 
-    An error passes through, logged and kept too. `facts` (e.g. source_id) stand in every line.
+    An error passes through, logged and kept too, and counted unless the task is fed by a queue: then `retry_later` counts each
+    message that it failed. `facts` (e.g. source_id) stand in every line.
     """
     started_at, started = clock.now(), time.perf_counter()
     log.info(f"{task} started", task=task, run_id=run_id, **facts)
@@ -55,7 +58,8 @@ def run(task: str, *, run_id: str, state: State, result_ttl_seconds: int, **fact
             "error": error or this.counts.get("error"),
         }
         if error:
-            count_by(Metric.TASKS_FAILED, 1, "task", task)
+            if not is_queue_fed:
+                count_by(Metric.TASKS_FAILED, 1, "task", task)
             log.error(f"{task} failed", task=task, run_id=run_id, error=error, duration_ms=duration_ms, **facts)
         else:
             log.info(f"{task} done", task=task, run_id=run_id, duration_ms=duration_ms, **{**facts, **this.counts})

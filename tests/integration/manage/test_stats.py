@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool import clock, tasks
+from proxypool.jobs import usage
 from proxypool.proxies import census
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.state import GAUGES
@@ -36,6 +37,20 @@ def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admi
 
     assert (stats["proxies"], stats["ready"], stats["last_scrape_at"]) == (None, None, None)
     assert set(stats["tasks"].values()) == {None}
+
+
+def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin) -> None:
+    """Providers bill by the gigabyte: what came through a source's proxies, whatever the pages were."""
+    now = clock.now().replace(day=15)
+    ours = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80), Proxy(Protocol.HTTP, "8.8.8.2", 80))
+    source_ids = [admin("POST /sources", {"id": name, "inline": "8.8.8.8:80"})[1]["id"] for name in ("list", "other")]
+
+    usage.save({ours[0]: 1_000, ours[1]: 500, "f" * 20: 9}, admin.proxies, admin.state, now=now)
+    usage.save({ours[0]: 200}, admin.proxies, admin.state, now=now - timedelta(days=1))
+
+    assert usage.read(source_ids, admin.state, now=now) == {"list": (1_500, 1_700), "other": (0, 0)}
+    usage.save({ours[0]: 7}, admin.proxies, admin.state, now=clock.now())
+    assert admin("GET /stats/pool")[1]["sources"]["list"]["bytes_today"] >= 7
 
 
 def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(admin: Admin) -> None:

@@ -68,7 +68,7 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Errand:
-    """A request on its way: what it carries, and what it may."""
+    """A request on its way: what it carries, what it may, and how much came back by all of its connections."""
 
     request: JobRequest
     jar: Jar = field(default_factory=Jar)
@@ -76,6 +76,7 @@ class Errand:
     headers: Mapping[str, str] = field(default_factory=dict)  # the session's
     allow_http: bool = False
     limits: Limits = field(default_factory=Limits)
+    received_bytes: int = 0
 
 
 async def fetch(errand: Errand, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
@@ -108,7 +109,7 @@ async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
     for _ in range(MAX_HOPS + 1):
         same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
         message = Message(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
-        response = await _ask(hop, proxy_url, url, message, errand.limits)
+        response = await _ask(hop, proxy_url, url, message, errand)
         errand.jar.take((value for name, value in response.headers if name == "set-cookie"), str(url), now=time.time())
         headers = dict(response.headers)
         location = headers.get("location", "")
@@ -121,15 +122,16 @@ async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
     raise Failed(Outcome.TARGET_ERROR, "too_many_redirects")
 
 
-async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, limits: Limits) -> Response:
+async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, errand: Errand) -> Response:
     """One request, one answer, by a connection to the proxy's vetted address."""
-    wire = await _connect(proxy_url, limits)
+    wire = await _connect(proxy_url, errand.limits)
     try:
-        return await ask_any(wire, hop, url, message, max_body_bytes=limits.max_raw_bytes)
+        return await ask_any(wire, hop, url, message, max_body_bytes=errand.limits.max_raw_bytes)
     except ValueError as error:
         raise Refused("header") from error
     finally:
         wire.close()
+        errand.received_bytes += wire.received_bytes
 
 
 async def _connect(proxy_url: str, limits: Limits) -> Wire:

@@ -115,7 +115,9 @@ class Runner:
     ) -> None:
         errand = self._errand(request, domain, session)
         seconds = min(self.page_seconds, deadline - time.monotonic())
-        if domain.robots and not await self.robots.allows(request.url, lambda url: self._bare(url, domain, lease)):
+        if domain.robots and not await self.robots.allows(
+            request.url, lambda url: self._bare(url, domain, lease, trip)
+        ):
             raise Refused("robots_disallowed")
         trip.attempts, trip.lease, trip.answer = trip.attempts + 1, lease, None
         try:
@@ -123,7 +125,8 @@ class Runner:
         except Failed as failure:
             trip.finding = Finding(outcome=failure.outcome, reason=failure.reason)
             return
-        self._count(lease, trip, len(answer.body))
+        finally:
+            self._count(lease, trip, errand.received_bytes)
         rule = Rule(
             must_contain=request.must_contain,
             must_not_contain=request.must_not_contain,
@@ -132,13 +135,15 @@ class Runner:
         trip.finding = find(answer.status, answer.headers, answer.body, rule=rule)
         trip.answer = answer if trip.finding.outcome is Outcome.OK else None
 
-    async def _bare(self, url: str, domain: Domain, lease: Lease) -> Answer | None:
+    async def _bare(self, url: str, domain: Domain, lease: Lease, trip: Trip) -> Answer | None:
         """A page without session, headers or body; None where it does not come."""
         errand = Errand(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
         try:
             return await fetch(errand, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
         except (Failed, Refused):
             return None
+        finally:
+            self._count(lease, trip, errand.received_bytes)
 
     async def _lease(self, job: Job, tried: set[str], trip: Trip) -> Lease | None:
         """A lease whose exit was not tried in this run; None where there is none (any more)."""

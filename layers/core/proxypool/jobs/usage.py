@@ -1,20 +1,15 @@
-"""Bytes by source: providers bill by the gigabyte. Counted per day in the state table, added once per batch."""
+"""Bytes by source: providers bill by the gigabyte. Counted per day and per month in the state table, added once per batch."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from proxypool.proxies.table import ProxyTable
 from proxypool.state import State
 
-KEPT_SECONDS = 32 * 86_400
-
-
-def usage_name(source_id: str, day: datetime) -> str:
-    """Where a source's bytes of a day stand in the state table."""
-    return f"bytes:{day:%Y-%m-%d}:{source_id}"
+KEPT_SECONDS = {"%Y-%m-%d": 32 * 86_400, "%Y-%m": 400 * 86_400}  # by how the period is written
 
 
 def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: datetime) -> None:
@@ -24,4 +19,18 @@ def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: da
         for source_id in record.sources:
             by_source[source_id] += spent[proxy_id]
     for source_id, number in by_source.items():
-        state.add(usage_name(source_id, now), number, ttl_seconds=KEPT_SECONDS)
+        for period, kept_seconds in KEPT_SECONDS.items():
+            state.add(_name(source_id, period, now), number, ttl_seconds=kept_seconds)
+
+
+def read(source_ids: Iterable[str], state: State, *, now: datetime) -> dict[str, tuple[int, int]]:
+    """The bytes of each source today and in this month (UTC)."""
+    names = {source_id: [_name(source_id, period, now) for period in KEPT_SECONDS] for source_id in source_ids}
+    found = state.numbers([name for both in names.values() for name in both])
+    return {
+        source_id: (int(found.get(today, 0)), int(found.get(month, 0))) for source_id, (today, month) in names.items()
+    }
+
+
+def _name(source_id: str, period: str, now: datetime) -> str:
+    return f"bytes:{now:{period}}:{source_id}"

@@ -107,7 +107,16 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         gauges_at=maybe(INSTANT),
         last_scrape_at=maybe(INSTANT),
         last_validation_at=maybe(INSTANT),
-        sources=table(shape(rows=WHOLE, valid=WHOLE, new=WHOLE, health=TEXT)),
+        sources=table(
+            shape(
+                rows=WHOLE,
+                valid=WHOLE,
+                new=WHOLE,
+                health=TEXT,
+                bytes_today={**WHOLE, "description": "Through its proxies for jobs, since midnight UTC"},
+                bytes_this_month=WHOLE,
+            )
+        ),
         tasks=shape(**{task: maybe(ref("Run")) for task in TASKS}),
     ),
 }

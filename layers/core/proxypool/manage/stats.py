@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import clock
+from proxypool.jobs import usage
 from proxypool.sources.record import Source
 from proxypool.state import GAUGES, SIZES, State
 from proxypool.tasks import last_name, success_name
@@ -26,7 +27,9 @@ VALIDATION: Final = success_name("validate_proxy")
 
 
 def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
-    """Sizes, gauges, yields, and each task's last run; what nobody has written yet is null."""
+    """Sizes, gauges, yields, bytes, and each task's last run; what nobody has written yet is null."""
+    sources = list(sources)
+    used = usage.read([source.source_id for source in sources], state, now=now)
     known = state.get_many([SIZES, GAUGES, SCRAPE, VALIDATION, *map(last_name, TASKS)])
     sizes, gauges = known.get(SIZES, {}), known.get(GAUGES, {})
     return {
@@ -40,8 +43,11 @@ def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[s
         "last_scrape_at": known.get(SCRAPE),
         "last_validation_at": known.get(VALIDATION),
         "sources": {
-            source.source_id: {"rows": source.rows, "valid": source.valid, "new": source.new, "health": source.health}
+            source.source_id: {
+                "rows": source.rows, "valid": source.valid, "new": source.new, "health": source.health,
+                "bytes_today": used[source.source_id][0], "bytes_this_month": used[source.source_id][1],
+            }
             for source in sources
         },
         "tasks": {task: known.get(last_name(task)) for task in TASKS},
-    }
+    }  # fmt: skip

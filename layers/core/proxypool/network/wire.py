@@ -26,9 +26,10 @@ Reader = Callable[[bytearray, bool], Found | None]
 class Wire(asyncio.Protocol):
     """A connection and what has arrived on it, never more than an answer's bounds. Every method raises WireError."""
 
-    __slots__ = ("_buffer", "_ended", "_fault", "_layers", "_more", "_most_bytes", "_transport")
+    __slots__ = ("_buffer", "_ended", "_fault", "_layers", "_more", "_most_bytes", "_transport", "received_bytes")
 
     def __init__(self) -> None:
+        self.received_bytes = 0  # from the proxy, everything included: what a provider bills
         self._buffer = bytearray()
         self._ended = False
         self._fault: Fault | None = None
@@ -54,6 +55,7 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
+        self.received_bytes += len(data)
         if self._layers:
             data = self._decrypt(data)
         self._buffer += data
