@@ -93,7 +93,9 @@ def _fetched(world: World, ids: list[str]) -> tuple[Spent, float]:
     seconds = time.monotonic() - started
     with _worker(world.settings, spent, late=True) as work:  # the killed run is taken for dead by now
         work(batches[KILLED_BATCH])
-        for _ in range(6):  # jobs that waited for a proxy came back as messages
+        end = time.monotonic() + LIMIT_SECONDS
+        while time.monotonic() < end and (ids := [one for one in ids if not world.job(one).state.is_over]):
+            time.sleep(1)  # jobs that wait for a proxy come back as delayed messages
             for batch in _batches([message["job_key"].rpartition("/")[2] for message in world.messages()]):
                 work(batch)
     return spent, seconds

@@ -6,9 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from proxypool.jobs import run
 from proxypool.jobs.job import JobState
+from proxypool.leases import journal
+from proxypool.leases.pool import Request
+from proxypool.proxies.record import LeaseFacts
 
-from tests.support.jobs import a_world, page
+from tests.support.jobs import World, a_world, page
 from tests.support.site import Reply, Seen
 
 HTML = {"content-type": "text/html"}
@@ -115,9 +119,82 @@ def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> No
 
 
 def _request() -> Any:
-    from proxypool.leases.pool import Request
-
     return Request(ttl_seconds=60)
+
+
+def test_a_job_whose_owner_holds_all_that_a_quota_allows_waits(
+    valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs 66 and 92: a matter of time, not a failure."""
+    monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
+    with a_world(valkey_url, owner_quota=1) as world:
+        held = world.pool.acquire("ann", _request())[0][0]
+        job_id = world.submit("/")
+
+        outcomes = world.work(job_id)
+
+        assert (outcomes.counts["put_back"], outcomes.again) == (1, {})
+        world.pool.release("ann", held.id, None)
+        world.work(job_id)
+        assert world.job(job_id).state is JobState.DONE
+
+
+def test_a_target_that_is_down_for_everyone_costs_no_proxy_anything(
+    valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case 29, I20: five failures through five exits open the target's breaker; jobs wait, and elsewhere all proxies serve."""
+    monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
+    with a_world(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
+        first, second, third = (world.submit(f"/{number}", max_attempts=3) for number in range(3))
+        for job_id in (first, second, third):
+            world.work(job_id)
+
+        assert len(world.site.seen) == 5
+        assert [world.job(job_id).attempts for job_id in (first, second)] == [3, 2]
+        assert world.job(first).reason == "http_502"
+        assert (world.job(third).state, world.job(third).attempts) == (JobState.QUEUED, 0)
+        elsewhere = Request(ttl_seconds=60, count=6, at_least=6, target="news.example")
+        assert len(world.pool.acquire("bob", elsewhere)[0]) == 6
+        assert faults(world) == set()
+
+
+def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws_endpoint: str) -> None:
+    """Case 29: each proxy says that it cannot reach the target."""
+    with a_world(valkey_url, exits=3) as world:
+        job_id = str(world.jobs.submit("ann", {"url": "http://127.0.0.1:9/"})["id"])
+
+        world.work(job_id)
+
+        assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "http_502")
+        assert faults(world) == set()
+
+
+def faults(world: World) -> set[str]:
+    """The proxies that the journal blames."""
+    cache = world.pool.cache
+    entries, _ = journal.read(cache.command("XRANGE", cache.keys.log, "-", "+"))
+    ids = {entry.proxy_id for entry in entries}
+    facts = {name: journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == name]) for name in ids}
+    return {name for name, fact in facts.items() if fact.bad}
+
+
+def test_refused_credentials_are_asked_for_anew_once(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 85: after a 407 another lease has the credentials as they are now; a second 407 ends the run, whatever attempts remain."""
+    with a_world(valkey_url, exits=4) as world:
+        for proxy in world.proxies:
+            proxy.password = "new"
+        failed = world.submit("/a", max_attempts=4)
+        world.work(failed)
+
+        assert (world.job(failed).reason, world.job(failed).attempts) == ("http_407", 2)
+        assert world.site.seen == []
+        assert len(faults(world)) == 2
+
+    with a_world(valkey_url, exits=2) as world:
+        world.proxies[0].password = "new"
+        jobs = [world.submit(f"/{number}", max_attempts=4) for number in range(2)]
+        world.work(*jobs)
+        assert {world.job(job_id).state for job_id in jobs} == {JobState.DONE}
 
 
 def shop(seen: Seen) -> Reply:

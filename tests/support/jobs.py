@@ -96,7 +96,7 @@ def a_world(valkey_url: str, answer: Any = page, *, exits: int = 3, **changes: A
     site = Site(answer)
     proxies = [ForwardProxy(f"127.65.0.{number}") for number in range(1, exits + 1)]
     with serving(site, *proxies):
-        pool = a_pool(valkey_url)
+        pool = a_pool(valkey_url, owner_quota=changes.get("owner_quota", Settings().owner_quota))
         Index(pool.cache, 3_600).upsert([_record(proxy) for proxy in proxies])
         queue = aws.client("sqs").create_queue(QueueName=f"fetch-{uuid4().hex[:8]}")["QueueUrl"]
         settings = replace(_places(os.environ["AWS_ENDPOINT_URL"]), fetch_queue_url=queue, redis_url=valkey_url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -59,11 +60,14 @@ class Site:
 
 @dataclass(slots=True)
 class ForwardProxy:
-    """A plain forward proxy that leaves by its own loopback address. `dead` ones drop every connection."""
+    """A plain forward proxy that leaves by its own loopback address. `dead` ones drop every connection, those with a `password`
+    want it; a target that cannot be reached is a 502.
+    """
 
     ip: str
     port: int = 0
     dead: bool = False
+    password: str = ""
     served: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,9 +77,16 @@ class ForwardProxy:
             if self.dead:
                 return
             self.served += 1
+            if self.password and b64encode(f"u:{self.password}".encode()) not in head:
+                writer.write(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")
+                return
             _, target, _ = head.split(b"\r\n")[0].split(b" ")
             url = urlsplit(target.decode())
-            there, back = await asyncio.open_connection(url.hostname, url.port, local_addr=(self.ip, 0))
+            try:
+                there, back = await asyncio.open_connection(url.hostname, url.port, local_addr=(self.ip, 0))
+            except OSError:
+                writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                return
             path = (url.path or "/") + (f"?{url.query}" if url.query else "")
             back.write(head.replace(target, path.encode(), 1))
             while data := await there.read(65536):

@@ -28,6 +28,7 @@ from proxypool.network.fetch import Limits
 
 WAIT_SECONDS: Final = 10.0  # for a proxy to come free, before the job is put back
 SPARE_LEASES: Final = 5  # leases given back unused, because they leave by an exit that was tried
+MAX_REFUSED_LOGINS: Final = 2  # 407: a fresh lease has the credentials as they are now
 SAVES: Final = 5  # of a session, each on top of what somebody else saved
 DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
 FINAL: Final = frozenset({"too_large", "encoding", "too_many_redirects"})  # what the page is, through whatever exit
@@ -50,6 +51,7 @@ class Trip:
     lease: Lease | None = None
     attempts: int = 0
     received_bytes: int = 0
+    refused_logins: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class Runner:
                 if lease is None:
                     break
                 await self._attempt(job.request, domain, session, lease, trip, deadline)
-            if trip.finding is None or not _again(trip.finding, domain):
+            if trip.finding is None or not _again(trip, domain):
                 break
         if session is not None and session.jar.changes:
             await self._save(session, headers)
@@ -175,12 +177,14 @@ class Runner:
                 return lease
         try:
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS if first else 0)
-        except PoolEmpty as empty:
-            if first:
-                raise PutBack(empty.retry_after_seconds or WAIT_SECONDS, "pool_empty") from empty
-            if not empty.reasons.get("leased"):  # nothing that could come free
+        except PoolRefused as refusal:
+            if refusal.retry_after_seconds is None:  # not a matter of time
+                raise
+            if first:  # no proxy, the owner's quota, a pool that is paused or rebuilt: the job waits
+                raise PutBack(refusal.retry_after_seconds, refusal.type) from refusal
+            if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # nothing that could come free
                 return None
-        with suppress(PoolEmpty):
+        with suppress(PoolRefused):
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS)
         return None
 
@@ -220,8 +224,14 @@ class Runner:
         self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
 
 
-def _again(finding: Finding, domain: Domain) -> bool:
-    """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain."""
-    if finding.outcome is Outcome.OK or finding.reason in FINAL:
+def _again(trip: Trip, domain: Domain) -> bool:
+    """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain; where a second lease's
+    credentials are refused, too, the provider's are wrong.
+    """
+    finding = trip.finding
+    if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL:
         return False
+    if finding.outcome is Outcome.CREDENTIALS:
+        trip.refused_logins += 1
+        return trip.refused_logins < MAX_REFUSED_LOGINS
     return domain.rotate_denied or finding.reason not in DENIED
