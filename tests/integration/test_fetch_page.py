@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from proxypool.errors import Invalid
 from proxypool.jobs import run
 from proxypool.jobs.job import JobState
 from proxypool.leases import journal
@@ -58,6 +59,7 @@ def test_a_denied_page_is_not_asked_for_by_other_exits(valkey_url: str, aws_endp
             "requests_per_second": 1_000,
             "concurrency": 0,
             "robots": False,
+            "reason": "our own site",
             "allow_http": True,
             "rotate_denied": True,
         }
@@ -277,6 +279,18 @@ def test_robots_txt_is_kept_to(valkey_url: str, aws_endpoint: str, robots: Reply
         assert (world.job(first).state is JobState.DONE) == allowed
         assert world.job(first).reason == ("" if allowed else "robots_disallowed")
         assert len(world.exits("/robots.txt")) == 1  # kept for all workers
+
+
+def test_a_page_whose_robots_txt_was_not_asked_says_why(valkey_url: str, aws_endpoint: str) -> None:
+    """The operator's override is recorded, and needs a reason."""
+    with a_world(valkey_url) as world:
+        job_id = world.submit("/")
+        world.work(job_id)
+
+        assert (world.result(job_id)["robots_ignored"], world.exits("/robots.txt")) == ("our own site", [])
+        with pytest.raises(Invalid) as refused:
+            world.jobs.domains.put("shop.example", {"robots": False})
+        assert [one["field"] for one in refused.value.extra["errors"]] == ["reason"]
 
 
 def test_a_page_over_the_cap_is_a_typed_failure(valkey_url: str, aws_endpoint: str) -> None:

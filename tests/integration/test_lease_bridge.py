@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator
@@ -99,6 +100,20 @@ def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
     assert record is not None
     assert (record.lease.bad, record.lease.ok, record.lease.granted) == (1.0, 0.0, 1)
     assert stack.bridge.state.get(GAUGES)["leases_open"] == 1
+
+
+def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(
+    stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Input 90: it is "other", however many names are made up."""
+    for number in range(50):
+        stack.bridge.cache.command("HINCRBY", stack.bridge.cache.keys.tag + ":refused", f"x{number}", 1)
+    stack.bridge.cache.command("HINCRBY", stack.bridge.cache.keys.tag + ":refused", "quota", 1)
+
+    stack.run()
+
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "LeasesRefused" in line]
+    assert {one["reason"] for one in told} == {"other", "quota"}
 
 
 def test_a_torn_or_overlapping_drain_changes_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,9 +104,8 @@ def a_world(valkey_url: str, answer: Any = page, *, exits: int = 3, **changes: A
         world = World(settings, site, proxies, pool)
         with lease_api(pool, settings, world.calls.append) as url:
             world.settings = replace(settings, api_url=url)
-            world.jobs.domains.put(
-                "127.0.0.1", {"requests_per_second": 1_000, "concurrency": 0, "robots": False, "allow_http": True}
-            )
+            rules = {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True}
+            world.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "our own site"})
             yield world
         pool.cache.close()
 

@@ -106,6 +106,17 @@ def test_a_count_has_the_dimension_service_and_a_count_by_only_its_own(capsys: p
     assert (lines[0]["service"], lines[1]["task"]) == ("proxypool", "scrape_all")
 
 
+def test_what_a_metric_is_counted_by_is_a_closed_set() -> None:
+    """Input 90: a task's own name, or a reason that is known, else "other"; nothing that came from outside is a dimension."""
+    values: dict[str, set[str]] = {}
+    for path in (ROOT / "layers/core/proxypool").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "count_by":
+                values.setdefault(ast.literal_eval(call.args[2]), set()).add(ast.unparse(call.args[3]))
+
+    assert values == {"task": {"task"}, "reason": {"reason if reason in REASONS else 'other'"}}
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_an_alarm_watches_a_metric_as_it_is_written(name: str) -> None:
     """An alarm on another dimension, or on a task that does not exist, is silent for ever."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
+from proxypool.errors import Invalid
 from proxypool.state import State
 from proxypool.web import Field, read_fields
 
@@ -18,7 +19,9 @@ DOMAIN_FIELDS: Final = {
     "requests_per_second": Field(kind=float, default=1.0, minimum=0.001, maximum=10_000),
     "concurrency": Field(kind=int, default=2, minimum=0, maximum=10_000, description="Requests at once; 0: no bound"),
     "robots": Field(kind=bool, default=True, description="Keep to robots.txt (RFC 9309)"),
-    "reason": Field(kind=str, default="", pattern=r"[^\x00-\x1f]{0,200}", description="Why not, for the record"),
+    "reason": Field(
+        kind=str, default="", pattern=r"[^\x00-\x1f]{0,200}", description="Why robots.txt does not bind us there"
+    ),
     "rotate_denied": Field(kind=bool, default=False, description="Try another exit after 401, 403 and 451"),
     "allow_http": Field(kind=bool, default=False, description="Fetch by plain http, too"),
 }
@@ -63,6 +66,8 @@ class Domains:
     def put(self, name: str, body: Mapping[str, Any]) -> Domain:
         """Allows a domain by these rules; raises Invalid."""
         made = Domain(name=name, **read_fields(body, DOMAIN_FIELDS))
+        if not made.robots and not made.reason.strip():
+            raise Invalid([{"field": "reason", "message": "required where robots is false: it stands in each result"}])
         self._store(self._stored() | {name: asdict(made)})
         return made
 

@@ -59,6 +59,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "exit_ip": maybe(TEXT),
             "proxy_id": maybe(TEXT),
             "attempts": WHOLE,
+            "robots_ignored": {**TEXT, "description": "The operator's reason, where robots.txt was not asked"},
             "data": ANYTHING,
             "error": {**TEXT, "description": "Why the transform failed; `data` is the raw page then"},
             "expires_in_seconds": {**WHOLE, "description": "Of `url`, where the result is too large for an answer"},

@@ -52,6 +52,7 @@ class Trip:
     attempts: int = 0
     received_bytes: int = 0
     refused_logins: int = 0
+    robots_ignored: str = ""  # why, as the operator said
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class Runner:
         """The page, or why there is none. Raises PutBack, or Refused; `deadline` is an instant of the monotonic clock."""
         headers = {self.behalf_header: job.owner}
         session = await self._session(job, headers)
-        trip = Trip()
+        trip = Trip(robots_ignored="" if domain.robots else domain.reason)
         tried: set[str] = set()
         while trip.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
             async with self._turn(domain), self._leased(job, tried, trip) as lease:

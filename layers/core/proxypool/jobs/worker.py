@@ -217,7 +217,7 @@ def _result(job: Job, trip: Trip, answer: Answer, now: datetime) -> tuple[dict[s
         "exit_ip": lease and lease.exit_ip,
         "proxy_id": lease and lease.proxy_id,
         "attempts": trip.attempts,
-    }
+    } | ({"robots_ignored": trip.robots_ignored} if trip.robots_ignored else {})
     transform = transforms.find(str(job.request.transform.get("name", "raw")))
     try:
         if transform is None:
