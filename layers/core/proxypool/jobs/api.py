@@ -19,6 +19,7 @@ from proxypool.web import Field, read_fields
 
 MAX_JOBS: Final = 100  # of one request
 MAX_BODY_BYTES: Final = 1_000_000  # of POST /jobs
+MAX_REQUEST_BYTES: Final = 150_000  # of one job's request, as its row holds it beside a result of 200 KB
 MAX_HEADERS: Final = 50
 MAX_HEADER_CHARS: Final = 4_096
 JOB_ID: Final = r"[A-Za-z0-9._-]{1,64}"
@@ -111,6 +112,8 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
         if name in values["lease"]
     }
     request = JobRequest(**values | {"lease": given, "crawl": crawl or None})
+    if len(request.text()) > MAX_REQUEST_BYTES:
+        raise Invalid([{"field": f"{prefix}body", "message": f"the request is over {MAX_REQUEST_BYTES} bytes as JSON"}])
     return Job(owner=owner, id=job_id or request.digest(), request=request)
 
 
