@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from proxypool.errors import Invalid
 from proxypool.jobs import run
-from proxypool.jobs.job import JobState
+from proxypool.jobs.job import Job, JobState
+from proxypool.jobs.result import Results
+from proxypool.jobs.table import JobTable, NotWritten
 from proxypool.leases import journal
 from proxypool.leases.pool import Request
 from proxypool.proxies.record import LeaseFacts
+from proxypool.table import Throttled
 
 from tests.support.jobs import World, a_world, page
 from tests.support.site import Reply, Seen
@@ -366,6 +369,77 @@ def test_a_replay_runs_the_page_again_and_is_counted(valkey_url: str, aws_endpoi
         world.work(job_id)
 
         assert (world.job(job_id).state, world.job(job_id).replays, world.job(job_id).runs) == (JobState.DONE, 1, 2)
+
+
+def test_an_error_in_one_job_leaves_its_neighbours_alone(
+    valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I14, inputs 73 and 74: its message alone comes again, and finds the job waiting."""
+    store = Results.store
+
+    def breaks(self: Results, job: Job, value: Any) -> tuple[bytes | None, str]:
+        if job.request.url.endswith("/1"):
+            raise RuntimeError("it broke")
+        return store(self, job, value)
+
+    with a_world(valkey_url) as world:
+        jobs = [world.submit(f"/{number}") for number in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(Results, "store", breaks)
+            outcomes = world.work(*jobs)
+
+        assert outcomes.again == {f"ann/{jobs[1]}": "RuntimeError"}
+        assert [world.job(job_id).state.value for job_id in jobs] == ["done", "queued", "done"]
+        world.work(*jobs)
+        assert [world.job(job_id).runs for job_id in jobs] == [1, 2, 1]
+        assert world.job(jobs[1]).processed
+
+
+def test_a_table_that_is_throttled_or_refuses_costs_no_page(
+    valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 76: the messages come again; nothing is dropped, nothing stored twice."""
+    with a_world(valkey_url) as world:
+        jobs = [world.submit(f"/{number}") for number in range(3)]
+        with monkeypatch.context() as patch:
+            patch.setattr(JobTable, "finish", throttled)
+            assert set(world.work(*jobs).again.values()) == {"Throttled"}
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                JobTable, "finish", lambda _, endings, **__: [NotWritten("InternalServerError") for _ in endings]
+            )
+            assert set(world.work(*jobs).again.values()) == {"NotWritten"}
+        assert {world.job(job_id).state for job_id in jobs} == {JobState.QUEUED}
+
+        world.work(*jobs)
+
+        assert {world.job(job_id).state for job_id in jobs} == {JobState.DONE}
+        assert {world.job(job_id).replays for job_id in jobs} == {0}
+
+
+def throttled(*_: Any, **__: Any) -> None:
+    raise Throttled(1)
+
+
+def test_a_request_whose_token_is_missing_is_not_sent_without_it(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 88."""
+    with a_world(valkey_url) as world:
+        headers = {"Authorization": "Bearer {token:access}"}
+        job_id = world.submit("/", headers=headers, session_id="s1", allow_plaintext_secrets=True)
+
+        world.work(job_id)
+
+        assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "token_missing")
+        assert world.site.seen == []
+
+
+def test_cookies_beyond_what_a_session_keeps_are_counted(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 54: the oldest go, and the metric says how many."""
+    many = "\n".join(f"c{number}=1; Path=/" for number in range(60))
+    with a_world(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
+        outcomes = world.work(world.submit("/", session_id="s1"))
+
+        assert outcomes.counts["cookies_dropped"] == 10
 
 
 def test_bytes_are_counted_by_owner_and_nothing_secret_is_in_a_message(valkey_url: str, aws_endpoint: str) -> None:

@@ -96,6 +96,10 @@ class Jar:
                 out.append(cookie)
         return out[::-1]
 
+    def dropped(self, *, now: float) -> int:
+        """How many of the cookies that have not expired `live` drops."""
+        return sum(not one.is_over(now) for one in self.cookies.values()) - len(self.live(now=now))
+
     def _put(self, cookie: Cookie, now: float) -> None:
         self.cookies.pop(cookie.key, None)
         if not cookie.is_over(now):

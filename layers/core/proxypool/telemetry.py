@@ -65,6 +65,7 @@ class Metric(StrEnum):
     JOBS_BLOCKED = "JobsBlocked"
     JOBS_PUT_BACK = "JobsPutBack"
     JOB_BYTES = "JobBytes"
+    COOKIES_DROPPED = "CookiesDropped"
     # any task
     TASKS_FAILED = "TasksFailed"
     TASK_DURATION = "TaskDuration"

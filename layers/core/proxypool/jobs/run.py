@@ -68,6 +68,7 @@ class Runner:
     page_seconds: float
     behalf_header: str  # the header that names whom the worker asks for
     spent: dict[str, int] = field(default_factory=dict)  # bytes by proxy id
+    cookies_dropped: int = 0
 
     async def run(self, job: Job, domain: Domain, *, deadline: float) -> Trip:
         """The page, or why there is none. Raises PutBack, or Refused; `deadline` is an instant of the monotonic clock."""
@@ -202,6 +203,7 @@ class Runner:
 
     async def _save(self, session: Session, headers: dict[str, str]) -> None:
         """Saves the cookies; where somebody else was first, on top of theirs."""
+        self.cookies_dropped += session.jar.dropped(now=time.time())
         for _ in range(SAVES):
             try:
                 await self.pool.save(session, headers=headers)

@@ -41,6 +41,7 @@ _METRICS: Final = {
     JobState.BLOCKED.value: Metric.JOBS_BLOCKED,
     "put_back": Metric.JOBS_PUT_BACK,
     "bytes": Metric.JOB_BYTES,
+    "cookies_dropped": Metric.COOKIES_DROPPED,
 }
 """The metrics of a batch, by what it counts."""
 
@@ -84,6 +85,7 @@ class Worker:
 
         await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
         counts = batch.outcomes.counts
+        counts["cookies_dropped"] = runner.cookies_dropped
         for name, metric in _METRICS.items():
             if counts[name]:
                 count(metric, counts[name])
