@@ -85,8 +85,8 @@ def _fetched(world: World, ids: list[str]) -> tuple[Spent, float]:
     with _worker(world.settings, spent) as work:
         for batch in batches[:KILLED_BATCH]:
             work(batch)
-        end = len(world.site.seen) + KILLED_AFTER_PAGES
-        work(batches[KILLED_BATCH], lambda: len(world.site.seen) >= end)
+        most = len(world.site.seen) + KILLED_AFTER_PAGES
+        work(batches[KILLED_BATCH], lambda: len(world.site.seen) >= most)
     with _worker(world.settings, spent) as work:
         for batch in batches[KILLED_BATCH + 1 :]:
             work(batch)

@@ -85,7 +85,8 @@ class Worker:
 
         await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
         counts = batch.outcomes.counts
-        counts["cookies_dropped"] = runner.cookies_dropped
+        if runner.cookies_dropped:
+            counts["cookies_dropped"] = runner.cookies_dropped
         for name, metric in _METRICS.items():
             if counts[name]:
                 count(metric, counts[name])
