@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from proxypool.errors import Invalid
-from proxypool.jobs import run
+from proxypool.jobs import run, table
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.result import Results
 from proxypool.jobs.table import JobTable, NotWritten
 from proxypool.leases import journal
 from proxypool.leases.pool import Request
 from proxypool.proxies.record import LeaseFacts
-from proxypool.table import Throttled
+from proxypool.table import Throttled, execute
 
 from tests.support.jobs import World, a_world, page
 from tests.support.site import Reply, Seen
@@ -415,6 +415,25 @@ def test_a_table_that_is_throttled_or_refuses_costs_no_page(
 
         assert {world.job(job_id).state for job_id in jobs} == {JobState.DONE}
         assert {world.job(job_id).replays for job_id in jobs} == {0}
+
+
+def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
+    valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs 71 and 76: the client of AWS repeats by itself; the run goes on, ends and is told."""
+
+    def twice(statements: Any) -> list[str]:
+        execute(statements)
+        return execute(statements)
+
+    monkeypatch.setattr(table, "execute", twice)
+    with a_world(valkey_url) as world:
+        job_id = world.submit("/")
+        outcomes = world.work(job_id)
+
+        assert (outcomes.counts["done"], outcomes.counts["overtaken"], outcomes.held) == (1, 0, {})
+        assert (world.job(job_id).state, world.job(job_id).runs) == (JobState.DONE, 1)
+        assert len(world.site.seen) == 1
 
 
 def throttled(*_: Any, **__: Any) -> None:

@@ -143,8 +143,8 @@ class JobTable:
         """
         tokens = {key: secrets.token_hex(16) for key in keys}
         took = _took([self._begin(key, token, clock.epoch_ms(now), seconds) for key, token in tokens.items()])
-        ours = [key for key, one in zip(tokens, took, strict=True) if one is True]
-        rows = self._model.batch_get(ours, consistent_read=True, attributes_to_get=_ALL_BUT_RESULT) if ours else ()
+        # The token tells, not the answer: of a call that was repeated because its answer was lost, the second one fails.
+        rows = self._model.batch_get(list(tokens), consistent_read=True, attributes_to_get=_ALL_BUT_RESULT)
         jobs = {row.key: _job(row) for row in rows if row.token == tokens[row.key]}
         return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, took, strict=True)]
 

@@ -122,13 +122,21 @@ class Worker:
         ending, value = await asyncio.to_thread(self._ending, job, trip, refused)
         counts = batch.outcomes.counts
         if not await batch.finishing.ask(None, (job, ending)):
-            counts["overtaken"] += 1
-            return None
+            return await asyncio.to_thread(self._overtaken, job, batch.outcomes)
         counts[ending.state.value] += 1
         counts["bytes"] += ending.received_bytes
         if self.settings.jobs_lake and value is not None:
             await asyncio.to_thread(write_row, self.results.bucket, job, value, now=self.now())
         return _told(job, ending.state, ending.reason, ending.attempts)
+
+    def _overtaken(self, job: Job, outcomes: Outcomes) -> Told | None:
+        """Another run took the job; or this one has ended it, and the answer to that was lost."""
+        found = self.jobs.get(job.key)
+        if found is None or found.runs != job.runs or not found.state.is_over:
+            outcomes.counts["overtaken"] += 1
+            return None
+        outcomes.counts[found.state.value] += 1
+        return _told(found, found.state, found.reason, found.attempts)
 
     def _ending(self, job: Job, trip: Trip, refused: str) -> tuple[Ending, dict[str, Any] | None]:
         """What the run has come to, and its result; a large one lies in S3 by then, under the run's token."""
