@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from proxypool.errors import Invalid
-from proxypool.jobs import run, table
+from proxypool.jobs import run, statements
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.result import Results
-from proxypool.jobs.table import JobTable, NotWritten
+from proxypool.jobs.statements import NotWritten
+from proxypool.jobs.table import JobTable
 from proxypool.leases import journal
 from proxypool.leases.pool import Request
 from proxypool.proxies.record import LeaseFacts
@@ -426,7 +427,7 @@ def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
         execute(statements)
         return execute(statements)
 
-    monkeypatch.setattr(table, "execute", twice)
+    monkeypatch.setattr(statements, "execute", twice)
     with a_world(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from proxypool.jobs.job import Job, JobRequest, JobState
-from proxypool.jobs.table import Ending, JobTable
+from proxypool.jobs.statements import Ending
+from proxypool.jobs.table import JobTable
 
 from tests.support import servers
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from proxypool import aws, clock, queues, tasks
 from proxypool.jobs.build import job_table, results
-from proxypool.jobs.job import JobState
-from proxypool.jobs.table import Ending
+from proxypool.jobs.job import Job, JobState
+from proxypool.jobs.statements import Ending
 from proxypool.local import template
 from proxypool.manage import openapi, routes
 from proxypool.proxies.proxy import Protocol, Proxy, Status
@@ -89,7 +89,7 @@ def ask_for_jobs(ask: Callable[..., Any], admin: Admin) -> None:
     job_id = ask("POST /jobs", {"url": "https://shop.example/", "batch": "b"})["id"]
     table = job_table(admin.settings)
     (run,) = table.start([f"local/{job_id}"], now=clock.now(), seconds=9)
-    assert run
+    assert isinstance(run, Job)
     packed, key = results(admin.settings).store(run, {"url": "https://shop.example/", "data": 1})
     table.finish([(run, Ending(state=JobState.DONE, attempts=1, result=packed, result_key=key))], now=clock.now())
     assert ask("GET /jobs/{id}", name=job_id)["state"] == "done"
@@ -108,7 +108,7 @@ def test_a_large_result_is_read_from_and_removed_with_its_object(admin: Admin) -
     job_id = admin("POST /jobs", {"url": "https://shop.example/"})[1]["id"]
     table = job_table(admin.settings)
     (run,) = table.start([f"local/{job_id}"], now=clock.now(), seconds=9)
-    assert run
+    assert isinstance(run, Job)
     key = f"results/{job_id}.json.gz"
     aws.client("s3").put_object(
         Bucket=admin.settings.bodies_bucket, Key=key, Body=gzip.compress(b'{"url":"x","data":2}')

@@ -17,9 +17,9 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job, JobRequest, JobState, split_key
-from proxypool.table import Statement, Unbound, bind, execute, parameters
+from proxypool.jobs.statements import Ending, NotWritten, begin, end, owner_state, took
+from proxypool.table import Unbound, bind
 
 CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 
@@ -82,22 +82,6 @@ class JobItem(Model):
 _ALL_BUT_RESULT: Final = [one.attr_name for name, one in JobItem.get_attributes().items() if name != "result"]
 
 
-class NotWritten(ProxyPoolError):
-    """DynamoDB refused to write a job for another reason than its condition; the text is its code."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a run ended. `result` is the packed result, or `result_key` where it lies in S3; a job without either has none."""
-
-    state: JobState
-    attempts: int
-    reason: str = ""
-    result: bytes | None = None
-    result_key: str = ""
-    received_bytes: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """All access to the jobs table. Reads are consistent and treat a row past its TTL as absent."""
@@ -112,7 +96,7 @@ class JobTable:
             job.key,
             request=job.request.text(),
             state=JobState.QUEUED.value,
-            owner_state=_owner_state(job.owner, JobState.QUEUED),
+            owner_state=owner_state(job.owner, JobState.QUEUED),
             batch_key=_batch_key(job.owner, job.request.batch) if job.request.batch else None,
             created_ms=now,
             updated_ms=now,
@@ -141,19 +125,25 @@ class JobTable:
         """Takes jobs for a run of so many seconds, each under a new token. None where there is nothing to do now: the job is over,
         gone, or another run holds it.
         """
-        tokens = {key: secrets.token_hex(16) for key in keys}
-        took = _took([self._begin(key, token, clock.epoch_ms(now), seconds) for key, token in tokens.items()])
+        tokens, now_ms = {key: secrets.token_hex(16) for key in keys}, clock.epoch_ms(now)
+        done = took(
+            [begin(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds) for key, token in tokens.items()]
+        )
         # The token tells, not the answer: of a call that was repeated because its answer was lost, the second one fails.
         rows = self._model.batch_get(list(tokens), consistent_read=True, attributes_to_get=_ALL_BUT_RESULT)
         jobs = {row.key: _job(row) for row in rows if row.token == tokens[row.key]}
-        return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, took, strict=True)]
+        return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, done, strict=True)]
 
     def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | NotWritten]:
         """Ends the runs that took these jobs; False where a token is no longer the one: then nothing is written.
 
         Only a result takes the place of a result: a replay that fails leaves the old one.
         """
-        return _took([self._end(job, ending, clock.epoch_ms(now)) for job, ending in endings])
+        now_ms = clock.epoch_ms(now)
+        expires_at = self._expiry(now_ms)
+        return took(
+            [end(self.table_name, job, ending=ending, now_ms=now_ms, expires_at=expires_at) for job, ending in endings]
+        )
 
     def put_back(self, job: Job, *, now: datetime) -> bool:
         """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
@@ -189,7 +179,7 @@ class JobTable:
             found = self._model.by_batch.query(_batch_key(owner, batch), is_so, limit=limit, last_evaluated_key=after)
         else:
             found = self._model.by_state.query(
-                _owner_state(owner, state), scan_index_forward=False, limit=limit, last_evaluated_key=after
+                owner_state(owner, state), scan_index_forward=False, limit=limit, last_evaluated_key=after
             )
         keys = [item.key for item in found]
         items = {item.key: item for item in self._model.batch_get(keys)} if keys else {}
@@ -201,47 +191,10 @@ class JobTable:
         key = _batch_key(owner, batch)
         return {state.value: self._model.by_batch.count(key, JobItem.state == state.value) for state in JobState}
 
-    def _begin(self, key: str, token: str, now_ms: int, seconds: float) -> Statement:
-        owner, _ = split_key(key)
-        over = " ".join(f"AND \"state\" <> '{state.value}'" for state in JobState if state.is_over)
-        return (
-            f'UPDATE "{self.table_name}" SET "state" = ?, owner_state = ?, "token" = ?, deadline_ms = ?, updated_ms = ?, runs = runs + 1 '
-            f'WHERE job_id = ? AND deadline_ms <= ? AND "ttl" > ? {over}',
-            parameters(
-                JobState.RUNNING.value, _owner_state(owner, JobState.RUNNING), token, now_ms + int(seconds * 1000), now_ms,
-                key, now_ms, now_ms // 1000,
-            ),
-        )  # fmt: skip
-
-    def _end(self, job: Job, ending: Ending, now_ms: int) -> Statement:
-        """What is removed is there: under its token the row is as it was when the run began."""
-        sets: dict[str, str | int | bytes | bool] = {
-            "state": ending.state.value, "owner_state": _owner_state(job.owner, ending.state), "deadline_ms": 0,
-            "updated_ms": now_ms, "attempts": ending.attempts, "ttl": self._expiry(now_ms),
-        }  # fmt: skip
-        gone = ["token"]
-        if ending.reason:
-            sets["reason"] = ending.reason
-        elif job.reason:
-            gone.append("reason")
-        if ending.result is not None:
-            sets |= {"result": ending.result, "processed": True}
-            gone += ["result_key"] if job.result_key else []
-        elif ending.result_key:
-            sets |= {"result_key": ending.result_key, "processed": True}
-            gone += ["result"] if job.processed and not job.result_key else []
-        set_all = ", ".join(f'"{name}" = ?' for name in sets)
-        remove_all = " ".join(f'REMOVE "{name}"' for name in gone)
-        return (
-            f'UPDATE "{self.table_name}" SET received_bytes = received_bytes + ?, {set_all} {remove_all} '
-            'WHERE job_id = ? AND "token" = ?',
-            parameters(ending.received_bytes, *sets.values(), job.key, job.token),
-        )
-
     def _to(self, owner: str, state: JobState, now: datetime) -> list[Any]:
         return [
             JobItem.state.set(state.value),
-            JobItem.owner_state.set(_owner_state(owner, state)),
+            JobItem.owner_state.set(owner_state(owner, state)),
             JobItem.token.remove(),
             JobItem.deadline_ms.set(0),
             JobItem.updated_ms.set(clock.epoch_ms(now)),
@@ -270,16 +223,6 @@ class JobTable:
     @property
     def _model(self) -> type[JobItem]:
         return bind(JobItem, self.table_name)
-
-
-def _took(statements: Sequence[Statement]) -> list[bool | NotWritten]:
-    """Whether each of the conditional statements took effect, or how else it failed: each by itself."""
-    codes = execute(statements)
-    return [not code if code in ("", "ConditionalCheckFailed") else NotWritten(code) for code in codes]
-
-
-def _owner_state(owner: str, state: JobState) -> str:
-    return f"{owner}#{state.value}"
 
 
 def _batch_key(owner: str, batch: str) -> str:

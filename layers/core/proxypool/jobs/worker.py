@@ -25,7 +25,8 @@ from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.lake import write_row
 from proxypool.jobs.result import Results, ResultTooLarge
 from proxypool.jobs.run import PutBack, Runner, Trip
-from proxypool.jobs.table import Ending, JobTable, NotWritten
+from proxypool.jobs.statements import Ending, NotWritten
+from proxypool.jobs.table import JobTable
 from proxypool.jobs.together import Together
 from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
