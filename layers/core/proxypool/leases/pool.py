@@ -11,7 +11,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NoReturn
 
@@ -39,6 +39,7 @@ JITTER_SECONDS = 5  # refused callers come back spread over this
 RETRIED = 10  # which argument of acquire.lua says that the call may have been made before
 PIN_SECONDS = 3_600  # a session's pin slides by this
 PIN_TOTAL_SECONDS = 86_400
+SECOND = timedelta(seconds=1)
 SESSION_PLACE = "%7Bsession%7D"  # `{session}` in a gateway's credentials, as its URL has it
 
 
@@ -97,7 +98,7 @@ class Lease:
     moved: bool = False  # the session has left the proxy that it had
 
     def json(self) -> dict[str, Any]:
-        """As the API shows it; `ttl_seconds` from the grant to the end."""
+        """As the API shows it; `ttl_seconds` from the grant to the end, never more than there are."""
         session = {"session_id": self.session_id, "moved": self.moved} if self.session_id else {}
         return {
             "id": self.id,
@@ -105,7 +106,7 @@ class Lease:
             **self.facts,
             "fence": self.fence,
             "expires_at": clock.iso(self.expires_at),
-            "ttl_seconds": round((self.expires_at - self.granted_at).total_seconds()),
+            "ttl_seconds": (self.expires_at - self.granted_at) // SECOND,
             **session,
         }
 
