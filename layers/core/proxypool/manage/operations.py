@@ -149,6 +149,11 @@ OPERATIONS: Final = (
         answers={200: ref("Settings")},
     ),
     Operation(
+        route="POST /pool/rebuild", name="rebuildIndex", summary="Write the index of ready proxies again from the table",
+        description="For when the two seem to differ. expire_leases does it, in as many runs as it takes; leases go on.",
+        body={}, is_body_required=False, answers={202: shape(wanted_at=INSTANT)},
+    ),
+    Operation(
         route="GET /tasks/{id}", name="readTask", summary="A run's result, or why a message failed",
         answers={200: {"oneOf": [ref("Run"), ref("FailedTry")]}},
     ),

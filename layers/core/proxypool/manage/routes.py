@@ -28,7 +28,7 @@ from proxypool.telemetry import flush, log
 
 RETRY_AFTER_SECONDS: Final = 5
 ADMIN: Final = "admin"  # the scope that a token needs for these routes
-ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains")
+ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains", "/pool")
 IDS: Final = {"sources": r"[a-z0-9-]{1,32}", "proxies": PROXY_ID, "tasks": r"[A-Za-z0-9-]{1,128}",
               "jobs": JOB_ID, "batches": JOB_ID, "domains": DOMAIN_NAME}  # fmt: skip
 """What an id in a path can be; another one is unknown, and reaches no table."""
@@ -110,6 +110,11 @@ def _unknown(_: NotFoundError) -> Response[Any]:
     return found
 
 
+def _rebuild() -> dict[str, Any]:
+    _no_body()
+    return manager().rebuild()
+
+
 def _scrape(name: str) -> dict[str, Any]:
     _no_body()
     return manager().scrape(name)
@@ -141,6 +146,7 @@ ROUTES: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "POST /proxies/{id}/restore": (200, _restore),
     "GET /settings": (200, lambda: manager().operator_settings()),
     "PATCH /settings": (200, lambda: manager().change_settings(_body())),
+    "POST /pool/rebuild": (202, _rebuild),
     "GET /tasks/{id}": (200, lambda name: manager().task(name)),
     "GET /stats/pool": (200, lambda: manager().pool_stats()),
     "POST /jobs": (202, lambda: jobs().submit(_owner(), web.body_object(_event(), most=MAX_BODY_BYTES))),

@@ -23,7 +23,7 @@ from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
-from proxypool.state import FROZEN, SETTINGS, State
+from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
 from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
@@ -184,12 +184,15 @@ class Manager:
             self.state.put(FROZEN, None, ttl_seconds=0)  # as good as gone; no right to delete is needed
         changed = {name: values[name] for name in body if name != "frozen"}
         self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
-        name = self.settings.expire_leases_function
-        if name:
-            aws.client("lambda").invoke(
-                FunctionName=name, InvocationType="Event", Payload=json.dumps({"source": "settings"})
-            )
+        self._wake_bridge("settings")
         return self.operator_settings()
+
+    def rebuild(self) -> dict[str, Any]:
+        """Has the ready index written again from the proxies table, now and page by page; leases go on meanwhile."""
+        wanted_at = clock.iso(clock.now())
+        self.state.put(REBUILD_WANTED, {"at": wanted_at})
+        self._wake_bridge("rebuild")
+        return {"wanted_at": wanted_at}
 
     def task(self, run_id: str) -> dict[str, Any]:
         """A run's result (kept for an hour), or the reason of a failed message; raises NotFound."""
@@ -201,6 +204,12 @@ class Manager:
     def pool_stats(self) -> dict[str, Any]:
         """How the pool is."""
         return pool_stats(self.state, self.sources.list(), clock.now())
+
+    def _wake_bridge(self, why: str) -> None:
+        """Has expire_leases run now; where nobody named it, its next run does the same."""
+        name = self.settings.expire_leases_function
+        if name:
+            aws.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=json.dumps({"source": why}))
 
     def _check_now(self, records: Iterable[ProxyRecord]) -> None:
         messages = [
