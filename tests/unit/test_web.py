@@ -99,6 +99,18 @@ def test_the_owner_comes_from_the_request_context(context: dict[str, Any], owner
     assert web.owner(event, local=False) == owner
 
 
+@pytest.mark.parametrize(
+    "subject", ["AROAEXAMPLEEXAMPLE12345", "AIDACKCEVSQ6C2EXAMPLE", "123456789012", "", "a b", None]
+)
+@pytest.mark.parametrize("local", [True, False])
+def test_a_token_names_no_identity_of_the_account(subject: str | None, local: bool) -> None:
+    """Input 61: an issuer's user is never a role, an IAM user or the account's root, nor whom a header names."""
+    context = {"accountId": "123456789012", "authorizer": {"jwt": {"claims": {"sub": subject}, "scopes": None}}}
+
+    with pytest.raises(Unidentified):
+        web.owner({"requestContext": context, "headers": {"x-proxypool-owner": "me"}}, local=local)
+
+
 def test_nobody_is_nobody_on_aws_and_local_on_a_laptop() -> None:
     with pytest.raises(Unidentified):
         web.owner({"headers": {"x-proxypool-owner": "me"}}, local=False)
@@ -172,6 +184,10 @@ def test_a_known_path_says_what_it_takes_and_an_unknown_one_is_unknown() -> None
         ({"iam": {"userId": "A:b"}}, True),  # the caller's policy has decided
         ({"jwt": {"claims": {"sub": "a", "scope": "read admin"}}}, True),
         ({"jwt": {"claims": {"sub": "a"}, "scopes": ["admin"]}}, True),
+        (
+            {"jwt": {"claims": {"sub": "a", "scp": "[read admin]"}, "scopes": None}},
+            True,
+        ),  # a list, as the gateway shows it
         ({"jwt": {"claims": {"sub": "a", "scope": "administrator"}}}, False),
         ({"jwt": {"claims": {"sub": "a"}}}, False),
     ],

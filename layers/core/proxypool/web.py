@@ -21,6 +21,7 @@ MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
 MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
 OWNER_HEADER: Final = "x-proxypool-owner"
 _OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
+_IAM_ID: Final = re.compile("A[A-Z]{3}[A-Z0-9]{12,}")  # how IAM names users and roles
 
 Event = Mapping[str, Any]
 Response = dict[str, Any]
@@ -95,13 +96,18 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 def owner(event: Event, *, local: bool) -> str:
     """Who asks. On AWS from the request context only: the IAM role's id, else the token's subject; raises Unidentified.
 
+    A subject that reads as an id of IAM is nobody's: an issuer names its own users, never a role of the account.
     `local`: the stack on a laptop has no authorizer; there the header X-Proxypool-Owner names the owner, default "local".
     """
     context = event.get("requestContext") or {}
     authorizer = context.get("authorizer") or {}
-    iam, jwt = authorizer.get("iam") or {}, authorizer.get("jwt") or {}
-    name = str(iam.get("userId") or "").partition(":")[0] or str((jwt.get("claims") or {}).get("sub") or "")
-    if not name and local:
+    iam, jwt = authorizer.get("iam") or {}, authorizer.get("jwt")
+    name = str(iam.get("userId") or "").partition(":")[0]
+    if not name and jwt is not None:
+        name = str((jwt.get("claims") or {}).get("sub") or "")
+        if _IAM_ID.fullmatch(name) or name == context.get("accountId"):  # the latter is the account's root
+            raise Unidentified()
+    elif not name and local:
         name = header(event, OWNER_HEADER) or "local"
     if not _OWNER.fullmatch(name):
         raise Unidentified()

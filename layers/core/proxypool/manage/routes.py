@@ -27,7 +27,6 @@ from proxypool.state import State
 from proxypool.telemetry import flush, log
 
 RETRY_AFTER_SECONDS: Final = 5
-ADMIN: Final = "admin"  # the scope that a token needs for these routes
 ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains", "/pool")
 IDS: Final = {"sources": r"[a-z0-9-]{1,32}", "proxies": PROXY_ID, "tasks": r"[A-Za-z0-9-]{1,128}",
               "jobs": JOB_ID, "batches": JOB_ID, "domains": DOMAIN_NAME}  # fmt: skip
@@ -52,7 +51,7 @@ def answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
     try:
         web.owner(event, local=settings().allow_loopback)
         if is_admins(event):
-            web.require_scope(event, ADMIN)
+            web.require_scope(event, settings().admin_scope)
         return resolver.resolve(event, context)
     except ApiError as error:
         return web.problem(error)
