@@ -34,8 +34,8 @@ def _deployed(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_jobs_belong_to_the_tokens_subject() -> None:
     """Input 61: two users, two lists; the other's job is not there."""
     assert ask("PUT /domains/{id}", "root", {}, name="shop.example", scope=SCOPE)[0] == 200
-    page = {"url": "https://shop.example/", "batch": "b"}
-    ids = {owner: ask("POST /jobs", owner, page)[1]["id"] for owner in ("ann", "bob")}
+    pages = {owner: {"url": f"https://shop.example/{owner}", "batch": "b"} for owner in ("ann", "bob")}
+    ids = {owner: ask("POST /jobs", owner, page)[1]["id"] for owner, page in pages.items()}
 
     for owner, other in (("ann", "bob"), ("bob", "ann")):
         assert [job["id"] for job in ask("GET /jobs", owner, query={"state": "queued"})[1]["jobs"]] == [ids[owner]]
