@@ -196,9 +196,12 @@ class Pool:
 _NOTHING = Meaning(0, ProxyDid.UNKNOWN, TargetDid.UNKNOWN)
 
 
-def session_name(owner: str, session_id: str) -> str:
-    """What stands for an owner's session in a gateway's credentials: the same for all its leases, for nobody else's."""
-    return hashlib.sha256(f"{owner}\0{session_id}".encode()).hexdigest()[:16]
+def session_name(owner: str, pinned: str) -> str:
+    """What stands for an owner's session in a gateway's credentials: the same for all its leases until it moves, for nobody else's.
+
+    `pinned` is the session as a lease's record has it, with the instant since which it stays with its proxy.
+    """
+    return hashlib.sha256(f"{owner}\0{pinned}".encode()).hexdigest()[:16]
 
 
 def _filters(request: Request) -> Sequence[str | int]:
@@ -239,10 +242,10 @@ def _memo(request: Request, filters: Sequence[str | int]) -> str:
 
 
 def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
-    lease_id, proxy_id, fence, expires, granted, text, session_id = row
+    lease_id, proxy_id, fence, expires, granted, text, pinned = row
     facts = json.loads(text)
     if SESSION_PLACE in facts["proxy_url"]:
-        name = session_name(owner, session_id) if session_id else lease_id.replace(".", "")
+        name = session_name(owner, pinned) if pinned else lease_id.replace(".", "")
         facts["proxy_url"] = facts["proxy_url"].replace(SESSION_PLACE, name)
     return Lease(
         id=lease_id,
@@ -251,7 +254,7 @@ def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
         granted_at=clock.from_epoch(int(granted) / 1000),
         expires_at=clock.from_epoch(int(expires) / 1000),
         facts=facts,
-        session_id=session_id,
+        session_id=pinned.partition("~")[0],
         moved=moved,
     )
 
