@@ -107,7 +107,7 @@ class Runner:
             yield lease
         finally:
             await self._give_back(lease, trip.finding, headers)
-            tried |= {lease.proxy_id, lease.exit_ip or lease.proxy_id}
+            tried |= {lease.proxy_id, _exit(lease)}
             trip.finding = trip.finding or before
 
     async def _attempt(
@@ -154,7 +154,7 @@ class Runner:
             lease = await self._acquire({**filters}, headers, key, first=not tried)
             if lease is None:
                 return None
-            if lease.protocol in SPEAKS and not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
+            if lease.protocol in SPEAKS and _exit(lease) not in tried:
                 return lease
             await self._give_back(lease, None, headers)
             if job.request.session_id:
@@ -215,6 +215,11 @@ class Runner:
     def _count(self, lease: Lease, trip: Trip, number: int) -> None:
         trip.received_bytes += number
         self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
+
+
+def _exit(lease: Lease) -> str:
+    """By what a site would know the lease again: its exit; a gateway has another one for each name in the URL."""
+    return lease.exit_ip or lease.proxy_url
 
 
 def _again(finding: Finding, domain: Domain) -> bool:
