@@ -91,16 +91,19 @@ def test_a_large_body_is_413() -> None:
     [
         ({"authorizer": {"iam": {"userId": "AROAEXAMPLE:session-1"}}}, "AROAEXAMPLE"),
         ({"authorizer": {"jwt": {"claims": {"sub": "team-a"}}}}, "team-a"),
+        ({"authorizer": {"jwt": {"claims": {"sub": "auth0|7"}}}}, "auth0=7C7"),  # would leave its place in a record
+        ({"authorizer": {"jwt": {"claims": {"sub": "auth0=7C7"}}}}, "auth0=3D7C7"),
+        ({"authorizer": {"jwt": {"claims": {"sub": "a}\nü"}}}}, "a=7D=0A=C3=BC"),
     ],
 )
 def test_the_owner_comes_from_the_request_context(context: dict[str, Any], owner: str) -> None:
-    """Input 61: a header or body cannot name another owner."""
+    """Inputs 61 and 63: a header or body cannot name another owner, and no name leaves its place in a key."""
     event = {"requestContext": context, "headers": {"x-proxypool-owner": "other"}, "body": '{"owner":"other"}'}
     assert web.owner(event, local=False) == owner
 
 
 @pytest.mark.parametrize(
-    "subject", ["AROAEXAMPLEEXAMPLE12345", "AIDACKCEVSQ6C2EXAMPLE", "123456789012", "", "a b", None]
+    "subject", ["AROAEXAMPLEEXAMPLE12345", "AIDACKCEVSQ6C2EXAMPLE", "123456789012", "", "x" * 129, "ü" * 40, None]
 )
 @pytest.mark.parametrize("local", [True, False])
 def test_a_token_names_no_identity_of_the_account(subject: str | None, local: bool) -> None:

@@ -21,6 +21,9 @@ MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
 MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
 OWNER_HEADER: Final = "x-proxypool-owner"
 _OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
+_UNSAFE: Final = re.compile(
+    r"[^A-Za-z0-9_.:@+,/-]"
+)  # of a token's subject; "=" begins what stands for such a character
 _IAM_ID: Final = re.compile("A[A-Z]{3}[A-Z0-9]{12,}")  # how IAM names users and roles
 
 Event = Mapping[str, Any]
@@ -96,6 +99,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
 def owner(event: Event, *, local: bool) -> str:
     """Who asks. On AWS from the request context only: the IAM role's id, else the token's subject; raises Unidentified.
 
+    Of a subject, what an owner's name cannot hold stands in hexadecimal ("auth0|7" is "auth0=7C7"): two subjects stay two.
     A subject that reads as an id of IAM is nobody's: an issuer names its own users, never a role of the account.
     `local`: the stack on a laptop has no authorizer; there the header X-Proxypool-Owner names the owner, default "local".
     """
@@ -104,7 +108,7 @@ def owner(event: Event, *, local: bool) -> str:
     iam, jwt = authorizer.get("iam") or {}, authorizer.get("jwt")
     name = str(iam.get("userId") or "").partition(":")[0]
     if not name and jwt is not None:
-        name = str((jwt.get("claims") or {}).get("sub") or "")
+        name = _UNSAFE.sub(_escaped, str((jwt.get("claims") or {}).get("sub") or ""))
         if _IAM_ID.fullmatch(name) or name == context.get("accountId"):  # the latter is the account's root
             raise Unidentified()
     elif not name and local:
@@ -112,6 +116,10 @@ def owner(event: Event, *, local: bool) -> str:
     if not _OWNER.fullmatch(name):
         raise Unidentified()
     return name
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"={byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 def require_scope(event: Event, scope: str) -> None:
