@@ -56,6 +56,8 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     first = ask("GET /proxies", query={"tag": "more"})["proxies"][0]["id"]
     assert "it was never checked" in " ".join(ask("GET /proxies/{id}", name=first)["explain"]["reasons"])
     assert ask("PATCH /proxies/{id}", {"tags": ["b", "a"], "kind": "mobile"}, name=first)["tags"] == ["a", "b"]
+    assert ask("PATCH /proxies/{id}", {"slots": 50}, name=first)["slots"] == 50
+    assert ask("PATCH /proxies/{id}", {"tags": ["a"]}, name=first)["slots"] == 50
     ask("DELETE /proxies/{id}", name=first)
     assert ask("GET /proxies", query={"status": "retired"})["proxies"][0]["id"] == first
     assert ask("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"

@@ -37,6 +37,7 @@ _PROXY: Final[dict[str, Schema]] = {
     "protocol": one_of(*Protocol),
     "status": one_of(*Status),
     "kind": one_of(*Kind),
+    "slots": {**WHOLE, "description": "How many may hold it at once: more than one of a gateway"},
     "tags": rows(TEXT),
     "sources": rows(TEXT),
     "score": SHARE,
@@ -128,7 +129,7 @@ OPERATIONS: Final = (
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
-        route="PATCH /proxies/{id}", name="changeProxy", summary="Set its tags or its kind", body=PROXY_FIELDS,
+        route="PATCH /proxies/{id}", name="changeProxy", summary="Set its tags, its kind, its slots", body=PROXY_FIELDS,
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(

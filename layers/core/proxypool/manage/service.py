@@ -27,6 +27,7 @@ from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
 from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
+MAX_SLOTS: Final = 10_000
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
 
 SETTINGS_FIELDS: Final = {
@@ -66,6 +67,12 @@ PROXIES_FIELDS: Final = {
 PROXY_FIELDS: Final = {
     "tags": Field(kind=list, pattern=TAG, max_items=10),
     "kind": Field(kind=str, choices=tuple(Kind)),
+    "slots": Field(
+        kind=int,
+        minimum=1,
+        maximum=MAX_SLOTS,
+        description="How many may hold it at once; more than one makes it a gateway, whose exits change from lease to lease",
+    ),
 }
 
 
@@ -148,11 +155,13 @@ class Manager:
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings)}
 
     def change_proxy(self, proxy_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The proxy with its new tags or kind; raises NotFound or Invalid."""
+        """The proxy with its new tags, kind or slots; raises NotFound or Invalid."""
         values = read_fields(body, PROXY_FIELDS)
         tags = None if values["tags"] is None else frozenset(values["tags"])
         kind = Kind(values["kind"]) if values["kind"] else None
-        if (tags, kind) != (None, None) and not self.proxies.retag(proxy_id, tags=tags, kind=kind):
+        if any(value is not None for value in values.values()) and not self.proxies.describe(
+            proxy_id, tags=tags, kind=kind, slots=values["slots"]
+        ):
             raise NotFound
         return self.proxy(proxy_id)
 

@@ -239,13 +239,17 @@ class ProxyTable:
         actions: list[Any] = [ProxyItem.lease.set(values), ProxyItem.jid.set(facts.jid), ProxyItem.version.add(1)]
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
 
-    def retag(self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None) -> bool:
-        """Sets tags (replacing) or the kind; False where there is no such proxy."""
+    def describe(
+        self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None, slots: int | None = None
+    ) -> bool:
+        """Sets tags (replacing), the kind, how many may hold it at once; False where there is no such proxy."""
         actions: list[Any] = [ProxyItem.version.add(1)]
         if tags is not None:
             actions.append(ProxyItem.tags.set(set(tags)) if tags else ProxyItem.tags.remove())
         if kind is not None:
             actions.append(ProxyItem.kind.set(kind.value))
+        if slots is not None:
+            actions.append(ProxyItem.slots.set(slots))
         item = self._model(proxy_id)
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
