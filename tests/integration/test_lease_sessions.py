@@ -192,6 +192,19 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     assert all(shown.get(lease.id, url(lease)) == url(lease) for lease in (first, second, *moved, again, other))
 
 
+def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str) -> None:
+    """Case 23: once it has given the proxy back; another owner's next lease there has a name of its own, too."""
+    pool = a_pool(valkey_url, a_record(1, username="u-sess-{session}"))
+    first = take(pool)
+    pool.release("ann", first.id, Outcome.CAPTCHA)
+
+    moved = take(pool)
+    pool.release("ann", moved.id)
+
+    assert (moved.moved, url(moved) == url(first)) == (True, False)
+    assert url(take(pool, "bob")) not in (url(first), url(moved))
+
+
 @pytest.mark.parametrize("outcome", [one for one in Outcome if one not in (Outcome.BLOCKED, Outcome.CAPTCHA)])
 def test_a_session_keeps_its_name_at_a_gateway_whatever_else_it_finds(valkey_url: str, outcome: Outcome) -> None:
     """Case 23: only a ban is the exit's."""

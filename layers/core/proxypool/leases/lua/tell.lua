@@ -74,7 +74,7 @@ local function leave(lease)
 end
 
 local function hear(id, lease)
-  if (outcome == 'blocked' or outcome == 'captcha') and lease[3] == '' then leave(lease) end
+  if outcome == 'blocked' or outcome == 'captcha' then leave(lease) end
   local none_of_its_own = lease[4] ~= '' and target_did ~= '' and judge_target(id, lease)
   if cool > 0 and lease[3] ~= '' and lease[4] ~= '' then
     call('ZADD', PACE .. lease[4], 'GT', now + cool, lease[3])
