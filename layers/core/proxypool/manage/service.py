@@ -15,7 +15,7 @@ from proxypool.leases.operator import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
 from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
-from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json, upload
@@ -27,7 +27,6 @@ from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
 from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
-MAX_SLOTS: Final = 10_000
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
 
 SETTINGS_FIELDS: Final = {
