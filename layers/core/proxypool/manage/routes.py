@@ -10,7 +10,7 @@ from typing import Any, Final
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 
-from proxypool import web
+from proxypool import caller, web
 from proxypool.errors import ApiError, NotFound, Unavailable
 from proxypool.jobs.api import JOB_ID, MAX_BODY_BYTES
 from proxypool.jobs.build import service
@@ -49,9 +49,9 @@ def manager() -> Manager:
 def answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The response to one API event; every error is problem details, none shows a stack trace."""
     try:
-        web.owner(event, local=settings().allow_loopback)
+        caller.owner(event, local=settings().allow_loopback)
         if is_admins(event):
-            web.require_scope(event, settings().admin_scope)
+            caller.require_scope(event, settings().admin_scope)
         return resolver.resolve(event, context)
     except ApiError as error:
         return web.problem(error)
@@ -75,7 +75,7 @@ def is_admins(event: web.Event) -> bool:
 
 
 def _owner() -> str:
-    return web.owner(_event(), local=settings().allow_loopback)
+    return caller.owner(_event(), local=settings().allow_loopback)
 
 
 def _event() -> dict[str, Any]:
