@@ -9,16 +9,30 @@ from pathlib import Path
 import pytest
 
 from tests.support.stack import LocalStack, local_stack, until
+from tests.support.tokens import AUDIENCE, Issuer, an_issuer
 
 EVERY_MINUTE = "cron(* * * * ? *)"  # the emulator looks at its schedules each ten seconds
 
 
 @pytest.fixture(scope="package")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+def issuer() -> Iterator[Issuer]:
+    """Whose tokens the stack takes."""
+    with an_issuer() as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[LocalStack]:
     """A stack whose farm was scraped and checked; only the daily pruning of checks is on schedule, and that each minute."""
     folder = tmp_path_factory.mktemp("stack") / ".local"  # where the command line looks for it
     with local_stack(
-        folder, PruneOldChecksSchedule=EVERY_MINUTE, ExpireLeasesSchedule="rate(1 day)", FetchBatch="10", FetchWidth="2"
+        folder,
+        PruneOldChecksSchedule=EVERY_MINUTE,
+        ExpireLeasesSchedule="rate(1 day)",
+        FetchBatch="10",
+        FetchWidth="2",
+        JwtIssuer=issuer.url,
+        JwtAudience=AUDIENCE,
     ) as found:
         assert found.at.farm is not None
         listed = json.loads(Path(found.at.farm).read_text())["list_file"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -158,6 +160,24 @@ def test_a_working_proxy_passes_with_what_it_shows_of_us(added: bytes, level: An
     assert (found.verdict, found.anonymity, found.exit_ip) == (Verdict.PASSED, level, "127.0.0.7")
     assert found.signed
     assert not found.tampered
+
+
+def test_a_check_fills_a_gateways_template_with_one_session_of_its_own() -> None:
+    """Case 23: each check another, so that a gateway which knows no braces is judged by what it does."""
+    logins: list[set[bytes]] = []
+
+    async def gateway(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+        logins[-1].add(base64.b64decode(head.partition(b"Proxy-Authorization: Basic ")[2].partition(b"\r\n")[0]))
+        writer.write(await forwarded(head))
+
+    for _ in range(2):
+        logins.append(set())
+        found = asyncio.run(check(gateway, username="u-{session}", password="p-{session}"))
+        assert found.verdict is Verdict.PASSED
+
+    (first,), (second,) = logins
+    assert first != second
+    assert re.fullmatch(rb"u-([0-9a-f]{16}):p-\1", first)
 
 
 def test_an_injected_script_is_tampering() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,14 @@ from proxypool.jobs.result import Results
 from proxypool.jobs.statements import NotWritten
 from proxypool.jobs.table import JobTable
 from proxypool.leases import journal
+from proxypool.leases.index import Index
 from proxypool.leases.pool import Request
+from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
 from proxypool.table import Throttled, execute
 
 from tests.support.jobs import World, a_world, page
+from tests.support.leases import a_record
 from tests.support.site import Reply, Seen
 
 HTML = {"content-type": "text/html"}
@@ -71,6 +75,39 @@ def test_a_denied_page_is_not_asked_for_by_other_exits(valkey_url: str, aws_endp
         second = world.submit("/x")
         world.work(second)
         assert len(set(world.exits("/x"))) == 2  # the first one rests for this site
+
+
+def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
+    valkey_url: str, aws_endpoint: str
+) -> None:
+    """Cases 22 and 23, I15: the gateway gives each session name an exit; two owners' sessions of one name never share one."""
+    names: list[str] = []
+
+    def answer(seen: Seen) -> Reply:
+        names.append(seen.headers["proxy-authorization"])
+        return (
+            (200, HTML, b"<h1>hello</h1>") if names[0] != names[-1] else (200, HTML, b"<title>Just a moment...</title>")
+        )
+
+    with a_world(valkey_url, answer, exits=1) as world:
+        (there,), index = world.proxies, Index(world.pool.cache, 3_600)
+        gateway = Proxy(Protocol.HTTP, there.ip, there.port, "u-{session}", "p")
+        index.remove([(Proxy(Protocol.HTTP, there.ip, there.port).id, 1)])
+        index.upsert([replace(a_record(1, slots=4), proxy=gateway)])
+        jobs = {
+            owner: [world.submit(f"/{owner}{number}", owner, session_id="s") for number in range(2)]
+            for owner in ("ann", "bob")
+        }
+
+        for owner, ids in jobs.items():
+            for job_id in ids:
+                world.work(job_id, owner=owner)
+
+        assert {world.job(job_id, owner).state for owner, ids in jobs.items() for job_id in ids} == {JobState.DONE}
+        assert [world.job(job_id, owner).attempts for owner, ids in jobs.items() for job_id in ids] == [2, 1, 1, 1]
+        ann, bob = names[1:3], names[3:]
+        assert len({*ann}) == len({*bob}) == 1
+        assert len({*names}) == 3
 
 
 def test_a_page_that_is_not_there_is_a_result(valkey_url: str, aws_endpoint: str) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -87,6 +88,8 @@ def test_a_repeated_key_answers_200_with_the_same_lease(valkey_url: str) -> None
         ({"protocol": "http:*"}, "protocol"),
         ({"exclude": ["a" * 20, "a" * 20]}, "exclude"),
         ({"exclude": ["x}"]}, "exclude"),
+        pytest.param({"exclude": [f"{number:020x}" for number in range(1_001)]}, "exclude", id="1,001 excluded"),
+        pytest.param({"tags": [f"t{number}" for number in range(11)]}, "tags", id="11 tags"),
         ({"min_score": 1.5}, "min_score"),
         ({"at_least": 2}, "at_least"),
         ({"session_id": "s", "count": 2}, "count"),
@@ -238,6 +241,40 @@ def test_a_storm_of_renewals_writes_nothing(valkey_url: str) -> None:
 
     assert first[0] == 200
     assert pool.cache.command("XLEN", pool.cache.keys.log) - length <= 1
+
+
+def test_a_storm_of_anothers_renewals_is_404_each_time(valkey_url: str) -> None:
+    """Input 60, I3: it neither moves the end nor writes."""
+    pool = a_pool(valkey_url, a_record(1))
+    held = call(pool, an_event("POST /leases", {"ttl_seconds": 5}))[1]
+    length = pool.cache.command("XLEN", pool.cache.keys.log)
+    storm = an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, lease_id=held["id"], x_proxypool_owner="bob")
+
+    assert {call(pool, storm)[0] for _ in range(20)} == {404}
+    assert pool.cache.command("XLEN", pool.cache.keys.log) == length
+    assert call(pool, an_event("GET /leases"))[1]["leases"] == [held]
+
+
+def test_a_thousand_requests_at_once_are_ten_leases_and_spread_out_refusals(valkey_url: str) -> None:
+    """Input 64, I1, case 18: over HTTP's answers, two owners; 409 with the reasons, and a Retry-After that is not all alike."""
+    pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
+
+    def ask(number: int) -> dict[str, Any]:
+        return api.answer(an_event("POST /leases", {}, x_proxypool_owner=f"owner-{number % 2}"), pool, SETTINGS)
+
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(ask, range(1_000)))
+    pool.cache.close()
+
+    bodies = [(answer["statusCode"], json.loads(answer["body"])) for answer in answers]
+    granted = [body["proxy_id"] for status, body in bodies if status == 201]
+    refused = [body for status, body in bodies if status != 201]
+    waits = [int(answer["headers"]["retry-after"]) for answer in answers if answer["statusCode"] == 409]
+    assert len(granted) == len(set(granted)) == 10
+    assert {body["type"] for body in refused} == {"pool_empty"}
+    assert (len(waits), len(refused)) == (990, 990)
+    assert all(1 <= wait <= 30 for wait in waits)
+    assert len(set(waits)) > 1
 
 
 def test_every_filter_reaches_the_choice(valkey_url: str) -> None:

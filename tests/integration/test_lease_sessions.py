@@ -163,6 +163,76 @@ def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) 
     assert take(pool, session="s2", target="shop.example")
 
 
+@pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.CAPTCHA])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
+    valkey_url: str, outcome: Outcome, ends: bool
+) -> None:
+    """Cases 22 and 23, I15: told by one of its leases or several; its next leases share the new name, the old ones keep theirs.
+
+    Another owner's session of that name, and an own one of another, stay as they are.
+    """
+    pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
+    first, second = take(pool), take(pool, target="shop.example")
+    bob, other = take(pool, "bob"), take(pool, session="other")
+    tell = pool.release if ends else pool.report
+
+    tell("ann", second.id, outcome)
+    moved = [take(pool) for _ in range(2)]
+    tell("ann", first.id, outcome)  # of the old name: the session has left it already
+
+    again = take(pool)
+    assert url(first) == url(second)
+    assert [lease.moved for lease in (first, second, *moved, again)] == [False, False, True, False, False]
+    assert url(moved[0]) == url(moved[1]) == url(again) != url(first)
+    assert {lease.session_id for lease in (*moved, again)} == {"s"}
+    assert (url(take(pool, "bob")), url(take(pool, session="other"))) == (url(bob), url(other))
+    shown = {lease.id: url(lease) for lease in pool.look("ann")}
+    assert ({first.id, second.id} <= shown.keys()) is not ends
+    assert all(shown.get(lease.id, url(lease)) == url(lease) for lease in (first, second, *moved, again, other))
+
+
+def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str) -> None:
+    """Case 23: once it has given the proxy back; another owner's next lease there has a name of its own, too."""
+    pool = a_pool(valkey_url, a_record(1, username="u-sess-{session}"))
+    first = take(pool)
+    pool.release("ann", first.id, Outcome.CAPTCHA)
+
+    moved = take(pool)
+    pool.release("ann", moved.id)
+
+    assert (moved.moved, url(moved) == url(first)) == (True, False)
+    assert url(take(pool, "bob")) not in (url(first), url(moved))
+
+
+@pytest.mark.parametrize("outcome", [one for one in Outcome if one not in (Outcome.BLOCKED, Outcome.CAPTCHA)])
+def test_a_session_keeps_its_name_at_a_gateway_whatever_else_it_finds(valkey_url: str, outcome: Outcome) -> None:
+    """Case 23: only a ban is the exit's."""
+    pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
+    first = take(pool, target="shop.example")
+
+    pool.report("ann", first.id, outcome)
+
+    second = take(pool)
+    assert (url(second), second.moved) == (url(first), False)
+
+
+def test_a_session_of_a_gateway_that_gives_no_names_stays(valkey_url: str) -> None:
+    """Its exits change by themselves."""
+    pool = a_pool(valkey_url, a_record(1, slots=4), a_record(2, slots=4))
+    first = take(pool)
+
+    pool.report("ann", first.id, Outcome.BLOCKED)
+
+    second = take(pool)
+    assert (second.proxy_id, second.moved) == (first.proxy_id, False)
+
+
+def url(lease: Lease) -> str:
+    """The proxy with the session's name."""
+    return str(lease.facts["proxy_url"])
+
+
 def _others(lease: Lease) -> list[str]:
     return sorted(a_record(n).id for n in range(10) if a_record(n).id != lease.proxy_id)
 

@@ -61,6 +61,17 @@ def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(p
     assert source.last_scraped_at is not None
 
 
+def test_a_gateways_row_has_the_slots_that_its_source_says(pool: Pool) -> None:
+    """A provider's gateway: one row per template; one that is known keeps its own."""
+    gateway = "http://u-{session}:p@8.8.8.8:7777\n"
+    pool.scrape(pool.add("gateway", inline=gateway, slots=50))
+    (record,) = pool.proxies.scan()
+    pool.scrape(pool.add("others", inline=gateway + "8.8.4.4:80\n"))
+
+    assert record.slots == 50
+    assert {found.proxy.host: found.slots for found in pool.proxies.scan()} == {"8.8.8.8": 50, "8.8.4.4": 1}
+
+
 def test_an_empty_list_removes_nothing(pool: Pool, tmp_path: Path) -> None:
     """Input 24: a challenge page marks the source and keeps the rows."""
     file = tmp_path / "list.txt"

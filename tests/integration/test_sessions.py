@@ -114,9 +114,11 @@ def test_a_body_of_another_schema_is_no_session(sessions: Sessions) -> None:
     """Input 70: a version that nobody knows is a session that is not there; nothing is ever unpickled."""
     session = name()
     sessions.put("ann", session, body={"v": 99}, version=0)
+    sessions.put("bob", session, body={"tokens": {}}, version=0)
 
     with pytest.raises(NotFound):
         sessions.get("ann", session)
+    assert sessions.get("bob", session).version == 1
 
 
 def test_a_version_that_is_not_there_is_a_conflict(sessions: Sessions) -> None:

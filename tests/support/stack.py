@@ -49,13 +49,15 @@ class LocalStack:
         """One call of the HTTP API: (status, JSON)."""
         return self.answer(method, path, body, **headers)[:2]
 
-    def answer(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """One call of the HTTP API: (status, JSON, headers)."""
+    def answer(
+        self, method: str, path: str, body: Any = None, *, at: str = "", **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        """One call of the HTTP API, or of the one that is `at` another address: (status, JSON, headers)."""
         data = None if body is None else json.dumps(body).encode()
         named = {"content-type": "application/json"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }
-        request = urllib.request.Request(f"{self.at.api_url}{path}", data=data, method=method, headers=named)
+        request = urllib.request.Request(f"{at or self.at.api_url}{path}", data=data, method=method, headers=named)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, json.loads(answer.read() or b"null"), lowered(answer.headers)

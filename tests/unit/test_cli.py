@@ -130,6 +130,14 @@ def test_a_proxy_is_explained_removed_and_restored(service: Service) -> None:
     ]  # fmt: skip
 
 
+def test_a_rebuild_is_asked_for(service: Service) -> None:
+    service.script = [(202, {"wanted_at": "2026-11-30T04:19:24.000Z"}, {})] * 2
+
+    assert run(service, "rebuild").stdout == "wanted_at\t2026-11-30T04:19:24.000Z\n"
+    assert json.loads(run(service, "rebuild", "--json").stdout)["wanted_at"]
+    assert service.routes == ["POST /pool/rebuild"] * 2
+
+
 @pytest.mark.parametrize("words", ["proxies explain x", "proxies remove x", "proxies restore x", "sources scrape x"])
 def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words: str) -> None:
     service.script = [GONE]

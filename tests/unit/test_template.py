@@ -154,9 +154,66 @@ def test_iam_names_are_left_to_aws() -> None:
 
 
 def test_nobody_uses_the_api_without_an_identity() -> None:
-    """IAM is the default of every route; none switches it off."""
+    """Input 61: IAM is the default of every route, none switches it off; the second API asks each route's caller for a token."""
     assert RESOURCES["Api"]["Properties"]["Auth"]["DefaultAuthorizer"] == "AWS_IAM"
     assert all("Auth" not in route for route in _events("HttpApi").values())
+    for route in TOKEN_ROUTES.values():
+        assert (route["AuthorizationType"], route["AuthorizerId"]) == ("JWT", {"Ref": "Token"})
+
+
+TOKENS = template.load(ROOT / "infra/tokens.yaml")
+TOKEN_ROUTES = {
+    name: item["Properties"] for name, item in TOKENS["Resources"].items() if item["Type"] == "AWS::ApiGatewayV2::Route"
+}
+
+
+def test_the_api_for_tokens_has_the_apis_routes_and_its_functions() -> None:
+    """Under the same names, both ways."""
+    ours = {
+        name.partition(".")[2]: (f"{item['Method']} {item['Path']}" if "Path" in item else "$default", name.partition("Function")[0])
+        for name, item in _events("HttpApi").items()
+    }  # fmt: skip
+
+    theirs = {
+        name: (route["RouteKey"], route["Target"]["Fn::Sub"].removeprefix("integrations/")[2:-1])
+        for name, route in TOKEN_ROUTES.items()
+    }
+
+    assert theirs == ours
+
+
+def test_the_api_for_tokens_is_made_where_an_issuer_is_named_and_says_for_whom_they_are() -> None:
+    """Else every service's tokens of that issuer would do."""
+    (rule,) = TEMPLATE["Rules"]["TokensAreForSomebody"]["Assertions"]
+
+    assert TEMPLATE["Conditions"]["HasTokens"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "JwtIssuer"}, ""]}]}
+    assert RESOURCES["Tokens"]["Condition"] == "HasTokens"
+    assert rule["Assert"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "JwtAudience"}, ""]}]}
+    assert TOKENS["Resources"]["Token"]["Properties"]["JwtConfiguration"] == {
+        "Issuer": {"Ref": "Issuer"},
+        "Audience": {"Ref": "Audience"},
+    }
+
+
+def test_both_apis_are_throttled_by_route_with_one_set_of_parameters() -> None:
+    """Inputs 57 and 92: guessing and loops; the two routes that start work have limits of their own."""
+    api, stage = RESOURCES["Api"]["Properties"], TOKENS["Resources"]["Stage"]
+    handed = RESOURCES["Tokens"]["Properties"]["Parameters"]
+
+    def named(settings: Any) -> Any:
+        """The settings with the main template's parameters."""
+        return {limit: handed.get(value["Ref"], value) for limit, value in settings.items()}
+
+    for of_api, of_tokens in (
+        (api["DefaultRouteSettings"], stage["Properties"]["DefaultRouteSettings"]),
+        *((api["RouteSettings"][route], stage["Properties"]["RouteSettings"][route]) for route in api["RouteSettings"]),
+    ):
+        assert of_api == named(of_tokens)
+        assert of_api.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
+    assert api["RouteSettings"].keys() == stage["Properties"]["RouteSettings"].keys() == {"POST /leases", "POST /jobs"}
+    assert {TOKEN_ROUTES[name]["RouteKey"] for name in stage["DependsOn"]} == api["RouteSettings"].keys()
+    assert _default("LeaseRequestsPerSecond") <= 1_000  # a pool is one slot of the cache
+    assert _default("JobRequestsPerSecond") < _default("ApiRequestsPerSecond")
 
 
 @pytest.mark.parametrize("event", list(Event))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool import web
-from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge, Unidentified
+from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge
 
 FIELDS = {
     "ttl": web.Field(kind=int, default=60, minimum=1, maximum=900),
@@ -86,26 +86,6 @@ def test_a_large_body_is_413() -> None:
         web.body_object({"body": '{"a":"' + "x" * web.MAX_BODY_BYTES + '"}'})
 
 
-@pytest.mark.parametrize(
-    ("context", "owner"),
-    [
-        ({"authorizer": {"iam": {"userId": "AROAEXAMPLE:session-1"}}}, "AROAEXAMPLE"),
-        ({"authorizer": {"jwt": {"claims": {"sub": "team-a"}}}}, "team-a"),
-    ],
-)
-def test_the_owner_comes_from_the_request_context(context: dict[str, Any], owner: str) -> None:
-    """Input 61: a header or body cannot name another owner."""
-    event = {"requestContext": context, "headers": {"x-proxypool-owner": "other"}, "body": '{"owner":"other"}'}
-    assert web.owner(event, local=False) == owner
-
-
-def test_nobody_is_nobody_on_aws_and_local_on_a_laptop() -> None:
-    with pytest.raises(Unidentified):
-        web.owner({"headers": {"x-proxypool-owner": "me"}}, local=False)
-    assert web.owner({}, local=True) == "local"
-    assert web.owner({"headers": {"x-proxypool-owner": "me"}}, local=True) == "me"
-
-
 def test_a_problem_carries_its_type_its_members_and_a_bounded_retry_after() -> None:
     response = web.problem(PoolEmpty("none", retry_after_seconds=900, reasons={"held": 3}))
     assert response["statusCode"] == 409
@@ -164,23 +144,3 @@ def test_a_known_path_says_what_it_takes_and_an_unknown_one_is_unknown() -> None
     assert web.unknown(_asked("DELETE", "/leases/a"), routes).status == 405
     for method, path in (("GET", "/lease"), ("GET", "/leases/"), ("GET", "/leases/a/b"), ("GET", "/leases/a")):
         assert web.unknown(_asked(method, path), routes).status == 404
-
-
-@pytest.mark.parametrize(
-    ("authorizer", "may"),
-    [
-        ({"iam": {"userId": "A:b"}}, True),  # the caller's policy has decided
-        ({"jwt": {"claims": {"sub": "a", "scope": "read admin"}}}, True),
-        ({"jwt": {"claims": {"sub": "a"}, "scopes": ["admin"]}}, True),
-        ({"jwt": {"claims": {"sub": "a", "scope": "administrator"}}}, False),
-        ({"jwt": {"claims": {"sub": "a"}}}, False),
-    ],
-)
-def test_a_token_needs_the_scope(authorizer: dict[str, Any], may: bool) -> None:
-    """Input 61."""
-    event = {"requestContext": {"authorizer": authorizer}}
-    if may:
-        web.require_scope(event, "admin")
-    else:
-        with pytest.raises(Forbidden):
-            web.require_scope(event, "admin")

@@ -26,6 +26,7 @@ from proxypool_client.sigv4 import Credentials, sign
 
 STACK_FILE = Path(".local") / "stack.json"
 TIMEOUT_SECONDS = 10.0  # for a request in all
+THROTTLED, THROTTLED_SECONDS = 429, "1"  # the gateway's own 429 does not say when
 
 
 def find_url(given: str = "", *, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
@@ -64,7 +65,7 @@ def read_stack(file: Path) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Api:
-    """One connection to a pool. Requests are signed (SigV4) where the address is not loopback and the environment has a key.
+    """One connection to a pool. Requests carry the token of PROXYPOOL_TOKEN, or are signed (SigV4) with the environment's key.
 
     Proxy settings of the environment are ignored: what asks for a proxy must not go through one by accident.
     """
@@ -108,9 +109,15 @@ class Api:
 
 
 def signed(url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
-    """The headers with a signature (SigV4), where the address is not loopback and the environment has a key."""
-    host = urlsplit(url).hostname or ""
-    local = host in ("localhost", "::1") or host.startswith("127.")
+    """The headers with what says who asks: the token of PROXYPOOL_TOKEN, else a signature (SigV4) where the environment has a key.
+
+    A token goes by https or to loopback, and nowhere else; to loopback nobody signs.
+    """
+    parts = urlsplit(url)
+    local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+    token = os.environ.get("PROXYPOOL_TOKEN", "")
+    if token and (local or parts.scheme == "https"):
+        return headers | {"authorization": f"Bearer {token}"}
     if local or "AWS_ACCESS_KEY_ID" not in os.environ:
         return headers
     keys, place = Credentials.from_environment(os.environ), region or region_of(url, os.environ)
@@ -144,7 +151,7 @@ def read(answer: httpx.Response) -> Any:
     if answer.status_code < 400:
         return value
     problem = value if isinstance(value, dict) else {}
-    after = answer.headers.get("retry-after", "")
+    after = answer.headers.get("retry-after", THROTTLED_SECONDS if answer.status_code == THROTTLED else "")
     if answer.status_code in (401, 403):
         raise NotAllowed(answer.status_code, problem)
     kind = _KINDS.get(str(problem.get("type")), Refused)

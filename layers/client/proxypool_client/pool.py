@@ -25,7 +25,11 @@ MARGIN_SECONDS = 2.0  # a lease is let go this much before its end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A proxy that is yours alone until `deadline` (this process's monotonic clock, counted from before the request)."""
+    """A proxy that is yours alone until `deadline` (this process's monotonic clock, counted from before the request).
+
+    With a session, `moved` says that it has just left the proxy it had, or its name at a gateway: the site sees another exit
+    from here on, so what was bound to the old one (a login, a cart) may have to be made anew. It is said once.
+    """
 
     id: str
     proxy_id: str
@@ -38,6 +42,8 @@ class Lease:
     fence: str
     expires_at: str
     ttl_seconds: int
+    session_id: str = ""
+    moved: bool = False
     deadline: float = field(repr=False)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,24 +13,19 @@ import typer
 from proxypool_client.cli import Exit, Json, Url, answers, fail
 
 from proxypool.local.commands import local_app
+from proxypool.printed import show, table
+from proxypool.stack_commands import stack_app
 
 PAGE = 1_000  # proxies of one request
-FEW_LETTERS = 100
-
-Stack = Annotated[
-    str, typer.Option(envvar="PROXYPOOL_STACK", help="A deployed stack's name; else the local one of this folder.")
-]
-Region = Annotated[str, typer.Option(help="Of the deployed stack; else AWS_REGION.")]
 
 app = typer.Typer()
 sources = typer.Typer(help="The lists that feed the pool.", no_args_is_help=True)
 proxies = typer.Typer(help="The proxies of the pool; without a verb: list them.", invoke_without_command=True)
-dlq = typer.Typer(help="Messages that failed for good.", no_args_is_help=True)
 judge = typer.Typer(help="The echo service that checks ask.", no_args_is_help=True)
 app.add_typer(local_app)
 app.add_typer(sources, name="sources")
 app.add_typer(proxies, name="proxies")
-app.add_typer(dlq, name="dlq")
+app.add_typer(stack_app)
 app.add_typer(judge, name="judge")
 
 
@@ -46,7 +40,7 @@ def add(
     with _one_line(as_json):
         entry = files.of_place(place)
         entry.body.update(name=name, parser=parser)
-        _show(next(files.send([entry], _asker(url, as_json), scrape=False)), as_json)
+        show(next(files.send([entry], _asker(url, as_json), scrape=False)), as_json)
 
 
 @sources.command("import")
@@ -59,7 +53,7 @@ def import_sources(
 
     with _one_line(as_json):
         done = list(files.send(files.read(file), _asker(url, as_json), scrape=True))
-    _table({"sources": done}, "sources", ("id", "name", "health"), as_json)
+    table({"sources": done}, "sources", ("id", "name", "health"), as_json)
 
 
 @sources.command("list")
@@ -73,19 +67,19 @@ def list_sources(as_json: Json = False, url: Url = "") -> None:
             source["trend"] = files.trend(source.get("trend") or [])
     columns = ("id", "name", "health", "suspicion", "rows", "valid", "new", "alive_yield", "last_scraped_at", "last_error",
                "trend")  # fmt: skip
-    _table(found, "sources", columns, as_json)
+    table(found, "sources", columns, as_json)
 
 
 @sources.command()
 def accept(source_id: str, as_json: Json = False, url: Url = "") -> None:
     """Take a source's list as right as it is now: its health is learnt anew."""
-    _show(_ask("PATCH", f"/sources/{_part(source_id)}", url, as_json, {"accept": True}), as_json)
+    show(_ask("PATCH", f"/sources/{_part(source_id)}", url, as_json, {"accept": True}), as_json)
 
 
 @sources.command()
 def scrape(source_id: str, as_json: Json = False, url: Url = "") -> None:
     """Scrape a source now."""
-    _show(_ask("POST", f"/sources/{_part(source_id)}/scrape", url, as_json), as_json)
+    show(_ask("POST", f"/sources/{_part(source_id)}/scrape", url, as_json), as_json)
 
 
 @sources.command("test")
@@ -114,7 +108,7 @@ def try_source(
 @app.command()
 def stats(as_json: Json = False, url: Url = "") -> None:
     """Show how the pool is."""
-    _show(_ask("GET", "/stats/pool", url, as_json), as_json)
+    show(_ask("GET", "/stats/pool", url, as_json), as_json)
 
 
 @proxies.callback()
@@ -144,7 +138,7 @@ def list_proxies(
         "target": target,
     }
     found = _pages({name: text for name, text in filters.items() if text}, limit, start, url, as_json)
-    _table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
+    table(found, "proxies", ("id", "proxy", "status", "country", "anonymity", "score"), as_json)
     if found["next"] and not as_json:
         typer.echo(f"there are more: --next {found['next']}", err=True)
 
@@ -153,25 +147,31 @@ def list_proxies(
 def remove(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
     """Remove a proxy: no list brings it back."""
     _ask("DELETE", f"/proxies/{_part(proxy_id)}", url, as_json)
-    _show({"removed": proxy_id}, as_json)
+    show({"removed": proxy_id}, as_json)
 
 
 @proxies.command()
 def restore(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
     """Take a removal back; the proxy is checked at once."""
-    _show(_ask("POST", f"/proxies/{_part(proxy_id)}/restore", url, as_json), as_json)
+    show(_ask("POST", f"/proxies/{_part(proxy_id)}/restore", url, as_json), as_json)
 
 
 @proxies.command()
 def explain(proxy_id: str, as_json: Json = False, url: Url = "") -> None:
     """Explain a proxy: why this score, why (not) leasable, when next."""
-    _show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
+    show(_ask("GET", f"/proxies/{_part(proxy_id)}", url, as_json), as_json)
 
 
 @app.command()
 def thaw(as_json: Json = False, url: Url = "") -> None:
     """End a freeze of scores: failures of active proxies have their effects again."""
-    _show(_ask("PATCH", "/settings", url, as_json, {"frozen": False}), as_json)
+    show(_ask("PATCH", "/settings", url, as_json, {"frozen": False}), as_json)
+
+
+@app.command()
+def rebuild(as_json: Json = False, url: Url = "") -> None:
+    """Write the index of ready proxies again from the table, for when the two seem to differ; leases go on."""
+    show(_ask("POST", "/pool/rebuild", url, as_json), as_json)
 
 
 @app.command()
@@ -190,35 +190,6 @@ def farm(
         serve_command(folder=folder, count=size, mix=mix, seed=seed, key_file=key_file, one_address=one_address)
     except ValueError as error:
         fail(Exit.USAGE, str(error), as_json=False)
-
-
-@dlq.command("list")
-def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
-    """Show the messages that failed for good, with their reasons."""
-    from proxypool import deployed
-    from proxypool import dlq as letters
-
-    with answers(as_json), deployed.reached(as_json):
-        queues = letters.queues_of(deployed.outputs(stack, region))
-        found = [letters.as_json(letter) for letter in letters.peek(queues, most=FEW_LETTERS)]
-    _table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
-
-
-@dlq.command()
-def redrive(
-    most: Annotated[int, typer.Option(min=1, help="At most so many of each queue.")] = 1_000,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    stack: Stack = "", region: Region = "", as_json: Json = False,
-) -> None:  # fmt: skip
-    """Send them back to their queues."""
-    from proxypool import deployed
-    from proxypool import dlq as letters
-
-    with answers(as_json), deployed.reached(as_json):
-        queues = letters.queues_of(deployed.outputs(stack, region))
-        if stack and not yes:
-            _confirm(f"send up to {most} messages of each queue of {stack} back?", as_json)
-        _show({"redriven": letters.redrive(queues, most=most)}, as_json)
 
 
 @judge.command("serve")
@@ -254,14 +225,6 @@ def _pages(filters: dict[str, str], limit: int, start: str, url: str, as_json: b
     return {"proxies": found, "next": following}
 
 
-def _confirm(question: str, as_json: bool) -> None:
-    """Asks a person; where there is none, ends the command: only --yes says yes then."""
-    if not sys.stdin.isatty():
-        fail(Exit.USAGE, f"{question} Say so with --yes", as_json)
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(Exit.FAILED)
-
-
 @contextmanager
 def _one_line(as_json: bool) -> Iterator[None]:
     """Says what is wrong with a file in one line."""
@@ -294,20 +257,3 @@ def _text_of(file: str, as_json: bool) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         fail(Exit.USAGE, f"{file} is neither a URL nor a file of text", as_json)
-
-
-def _show(value: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        return typer.echo(json.dumps(value))
-    for name, item in value.items():
-        typer.echo(f"{name}\t{json.dumps(item) if isinstance(item, dict | list) else item}")
-    return None
-
-
-def _table(value: dict[str, Any], name: str, columns: tuple[str, ...], as_json: bool) -> None:
-    """Tab-separated, full ids: what a pipe can read."""
-    if as_json:
-        return typer.echo(json.dumps(value))
-    for row in value[name]:
-        typer.echo("\t".join("" if row.get(column) is None else str(row[column]) for column in columns))
-    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NoReturn
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -25,6 +25,7 @@ from botocore.exceptions import ConnectionError as NoConnection
 from proxypool_client.api import find_stack, read_stack
 from proxypool_client.cli import Exit, fail
 from proxypool_client.errors import NoPool
+from pynamodb.exceptions import PynamoDBException
 
 from proxypool import aws
 
@@ -91,10 +92,15 @@ def reached(as_json: bool) -> Iterator[None]:
     except (HTTPClientError, NoConnection):
         fail(Exit.UNREACHABLE, "AWS does not answer", as_json)
     except ClientError as error:
-        said = error.response["Error"]
-        code = Exit.CREDENTIALS if said.get("Code") in NOT_ALLOWED else Exit.FAILED
-        fail(code, f"{error.operation_name} was refused: {said.get('Code')}: {said.get('Message')}", as_json)
+        said, asked = error.response["Error"], error.operation_name
+        _refused(f"{asked} was refused: {said.get('Code')}: {said.get('Message')}", said.get("Code"), as_json)
+    except PynamoDBException as error:
+        _refused(str(error.msg), error.cause_response_code, as_json)
     except BotoCoreError as error:
         fail(Exit.FAILED, str(error), as_json)
     except KeyError as error:
         fail(Exit.FAILED, f"the stack has no output {error}: is it a proxy pool?", as_json)
+
+
+def _refused(text: str, code: str | None, as_json: bool) -> NoReturn:
+    fail(Exit.CREDENTIALS if code in NOT_ALLOWED else Exit.FAILED, text, as_json)

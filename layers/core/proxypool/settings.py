@@ -36,6 +36,7 @@ class Settings:
     bodies_bucket: str = ""
     source_bucket: str = ""  # a bucket of the operator's that sources of kind s3 may name
     expire_leases_function: str = ""
+    admin_scope: str = "admin"  # of a token that may use the operator's routes
     pool: str = "main"
     redis_url: str = ""  # redis:// or rediss://; several nodes are found from one (cluster mode)
     cache_user: str = ""  # IAM user of the cache; empty: no authentication by token

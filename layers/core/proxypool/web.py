@@ -14,13 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proxypool.errors import ApiError, Forbidden, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge, Unidentified
+from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge
 
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
 MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
-OWNER_HEADER: Final = "x-proxypool-owner"
-_OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
 
 Event = Mapping[str, Any]
 Response = dict[str, Any]
@@ -90,33 +88,6 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotJson("the body is not a JSON object")
     return value
-
-
-def owner(event: Event, *, local: bool) -> str:
-    """Who asks. On AWS from the request context only: the IAM role's id, else the token's subject; raises Unidentified.
-
-    `local`: the stack on a laptop has no authorizer; there the header X-Proxypool-Owner names the owner, default "local".
-    """
-    context = event.get("requestContext") or {}
-    authorizer = context.get("authorizer") or {}
-    iam, jwt = authorizer.get("iam") or {}, authorizer.get("jwt") or {}
-    name = str(iam.get("userId") or "").partition(":")[0] or str((jwt.get("claims") or {}).get("sub") or "")
-    if not name and local:
-        name = header(event, OWNER_HEADER) or "local"
-    if not _OWNER.fullmatch(name):
-        raise Unidentified()
-    return name
-
-
-def require_scope(event: Event, scope: str) -> None:
-    """Raises Forbidden where the caller came with a token that lacks the scope. Under IAM the caller's policy has decided."""
-    jwt = ((event.get("requestContext") or {}).get("authorizer") or {}).get("jwt")
-    if jwt is None:
-        return
-    claims = jwt.get("claims") or {}
-    granted = [*(jwt.get("scopes") or ()), *str(claims.get("scope") or claims.get("scp") or "").strip("[]").split()]
-    if scope not in granted:
-        raise Forbidden(f"the scope {scope} is needed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

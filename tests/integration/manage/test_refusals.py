@@ -32,6 +32,8 @@ from tests.support.admin import JSON, Admin
         ("PATCH /settings", {"owner_quota": True}, "owner_quota"),
         ("PATCH /proxies/{id}", {"tags": ["A{x}"]}, "tags"),
         ("PATCH /proxies/{id}", {"status": "active"}, "status"),
+        ("PATCH /proxies/{id}", {"slots": 0}, "slots"),
+        ("PATCH /proxies/{id}", {"slots": 10_001}, "slots"),
         ("POST /proxies/{id}/restore", {"force": True}, "force"),
         ("POST /sources/{id}/scrape", {"owner": "bob"}, "owner"),
     ],

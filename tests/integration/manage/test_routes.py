@@ -17,6 +17,7 @@ from proxypool.jobs.statements import Ending
 from proxypool.local import template
 from proxypool.manage import openapi, routes
 from proxypool.proxies.proxy import Protocol, Proxy, Status
+from proxypool.state import REBUILD_WANTED
 
 from tests.support.admin import Admin
 from tests.support.servers import ROOT
@@ -55,6 +56,8 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     first = ask("GET /proxies", query={"tag": "more"})["proxies"][0]["id"]
     assert "it was never checked" in " ".join(ask("GET /proxies/{id}", name=first)["explain"]["reasons"])
     assert ask("PATCH /proxies/{id}", {"tags": ["b", "a"], "kind": "mobile"}, name=first)["tags"] == ["a", "b"]
+    assert ask("PATCH /proxies/{id}", {"slots": 50}, name=first)["slots"] == 50
+    assert ask("PATCH /proxies/{id}", {"tags": ["a"]}, name=first)["slots"] == 50
     ask("DELETE /proxies/{id}", name=first)
     assert ask("GET /proxies", query={"status": "retired"})["proxies"][0]["id"] == first
     assert ask("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
@@ -65,6 +68,9 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     admin.calls.discard(("StateTable", "dynamodb:PutItem"))  # the run's; settings are written again below
     assert ask("GET /tasks/{id}", name="run-1") == ask("GET /stats/pool")["tasks"]["scrape_all"]
     ask("PATCH /settings", {"owner_quota": None})
+    assert admin.state.get(REBUILD_WANTED) is None
+    wanted_at = ask("POST /pool/rebuild")["wanted_at"]
+    assert admin.state.get(REBUILD_WANTED) == {"at": wanted_at}
     assert ask("GET /openapi.json") == openapi.checked_in()
     ask("DELETE /sources/{id}", name="list")
     ask("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
@@ -156,7 +162,7 @@ def test_restoring_what_was_not_removed_changes_nothing(admin: Admin) -> None:
     assert admin("POST /proxies/{id}/restore", name="0" * 20)[0] == 404
 
 
-def test_settings_reach_the_cache_at_once(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_and_a_wanted_rebuild_reach_the_cache_at_once(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     """Input 91: the bridge is woken; a change that is refused wakes nobody."""
     woken: list[dict[str, Any]] = []
 
@@ -171,5 +177,7 @@ def test_settings_reach_the_cache_at_once(admin: Admin, monkeypatch: pytest.Monk
 
     assert admin("PATCH /settings", {"paused": True})[1]["paused"] is True
     assert admin("PATCH /settings", {"paused": "no"})[0] == 422
+    assert admin("POST /pool/rebuild")[0] == 202
+    assert admin("POST /pool/rebuild", {"now": True})[0] == 422
 
-    assert [(call["FunctionName"], call["InvocationType"]) for call in woken] == [("bridge", "Event")]
+    assert [(call["FunctionName"], call["InvocationType"]) for call in woken] == [("bridge", "Event")] * 2

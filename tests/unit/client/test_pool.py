@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import pytest
-from proxypool_client import LeaseLost, NotAllowed, Pool, PoolEmpty, Unreachable
+from proxypool_client import LeaseLost, NotAllowed, Pool, PoolEmpty, Refused, Unreachable
 from proxypool_client.api import TIMEOUT_SECONDS
 from proxypool_client.pool import blame
 
@@ -35,6 +36,35 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key(service: Service) ->
     assert lease.id == "a.1"
     assert len({headers["idempotency-key"] for _, _, headers, _ in service.asked}) == 1
     assert [body for *_, body in service.asked] == [{"country": "us"}] * 2
+
+
+def test_a_lease_says_whose_session_it_is_and_whether_that_moved(service: Service) -> None:
+    """Cases 22 and 23, I15: two owners' sessions of one name; what the pool says of each reaches its worker, once."""
+    kept = LEASE | {"session_id": "shop", "moved": False}
+    service.script = [
+        (201, LEASE, {}),
+        (201, kept, {}),
+        (201, kept | {"moved": True}, {}),
+        (200, {"leases": [kept]}, {}),
+    ]
+    with Pool(service.url, owner="ann") as ann, Pool(service.url, owner="bob") as bob:
+        plain, first = ann.acquire(), bob.acquire(session_id="shop")
+        moved, (listed,) = ann.acquire(session_id="shop"), ann.list()
+
+    told = [(lease.session_id, lease.moved) for lease in (plain, first, moved, listed)]
+    assert told == [("", False), ("shop", False), ("shop", True), ("shop", False)]
+    asked = [(headers["x-proxypool-owner"], body) for _, _, headers, body in service.asked[1:3]]
+    assert asked == [("bob", {"session_id": "shop"}), ("ann", {"session_id": "shop"})]
+
+
+def test_the_gateways_own_429_is_asked_again_within_the_wait(service: Service) -> None:
+    """Input 92: its throttle says neither why nor when."""
+    throttled: Any = (429, {"message": "Too Many Requests"}, {})
+    service.script = [throttled, (201, LEASE, {}), throttled]
+    with Pool(service.url) as pool:
+        assert pool.acquire(wait_seconds=5).id == "a.1"
+        with pytest.raises(Refused):
+            pool.acquire()
 
 
 def test_an_empty_pool_says_why_and_is_asked_again_within_the_wait(service: Service) -> None:

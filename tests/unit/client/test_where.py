@@ -77,6 +77,27 @@ def test_requests_are_signed_but_to_loopback(monkeypatch: pytest.MonkeyPatch, ur
 
 
 @pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("https://a.example", "Bearer a.b.c"),
+        ("http://127.0.0.1:1", "Bearer a.b.c"),
+        ("http://a.example", None),  # whoever listens could go on with it
+    ],
+)
+def test_a_token_goes_before_a_signature_and_never_over_the_net_in_clear(
+    monkeypatch: pytest.MonkeyPatch, url: str, sent: str | None
+) -> None:
+    """I19."""
+    monkeypatch.setenv("PROXYPOOL_TOKEN", "a.b.c")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    authorization = signed_headers(url, "", "GET", "/leases", {}, b"")["authorization"]
+
+    assert authorization == sent or (sent is None and authorization.startswith("AWS4-HMAC-SHA256"))
+
+
+@pytest.mark.parametrize(
     ("url", "environment", "region"),
     [
         ("https://a1b2.execute-api.eu-west-1.amazonaws.com", {"AWS_REGION": "us-west-2"}, "eu-west-1"),

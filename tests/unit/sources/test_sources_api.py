@@ -91,6 +91,8 @@ def test_an_answer_does_not_show_the_inline_list() -> None:
         ({"url": "https://a.example/", "timeout_seconds": 46}, "timeout_seconds"),
         ({"url": "https://a.example/", "expect_one_network": "yes"}, "expect_one_network"),
         ({"inline": "x", "schedule": "cron(61 * * * *)"}, "schedule"),
+        ({"inline": "x", "slots": 0}, "slots"),
+        ({"inline": "x", "slots": 10_001}, "slots"),
         ({"inline": "x", "accept": True}, "accept"),  # of a PATCH only
     ],
 )  # fmt: skip

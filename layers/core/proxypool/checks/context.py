@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from proxypool.checks.rule import Rule
 from proxypool.errors import ProxyPoolError
 from proxypool.network.address import Url
 from proxypool.network.tunnel import Hop, Login, Wire
-from proxypool.proxies.proxy import Anonymity, Proxy
+from proxypool.proxies.proxy import SESSION, Anonymity, Proxy
 
 AGENT: Final = "proxypool-check/1"
 _PORTS: Final = {"http": 80, "https": 443}
@@ -109,6 +110,7 @@ class Probe:
     judge: Judge
     full: bool = True  # False: only whether it still carries HTTP
     allow_private: bool = False  # its source says that it may stand in a private network
+    session: str = field(default_factory=lambda: secrets.token_hex(8))  # at a gateway: one exit for the whole check
     address: tuple[str, int] | None = None
     wire: Wire | None = None  # opened by `reachable`, used by `http`
     seen: Seen | None = None  # by the judge, of the last leg
@@ -124,7 +126,10 @@ class Probe:
         """The proxy as the wire sees it."""
         proxy, login = self.proxy, None
         if proxy.username is not None:
-            login = Login(username=proxy.username, password=proxy.password or "")
+            username, password = (
+                text.replace(SESSION, self.session) for text in (proxy.username, proxy.password or "")
+            )
+            login = Login(username=username, password=password)
         return Hop(protocol=proxy.protocol, name=proxy.host, tls=self.bench.tls, login=login)
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
+from proxypool.caller import OWNER_HEADER
 from proxypool.jobs import usage
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
@@ -24,7 +25,6 @@ from proxypool.network.fetch import Limits
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.state import State
-from proxypool.web import OWNER_HEADER
 
 BEHALF_HEADER = "x-on-behalf-of"
 

@@ -111,7 +111,7 @@ class Runner:
             yield lease
         finally:
             await self._give_back(job, lease, trip.finding)
-            tried |= {lease.proxy_id, lease.exit_ip or lease.proxy_id}
+            tried |= {_exit(lease)} | ({lease.proxy_id} if lease.exit_ip else set())  # a gateway has more exits
             trip.finding = trip.finding or before
 
     async def _attempt(
@@ -163,7 +163,7 @@ class Runner:
             lease = await self._acquire(job, {**filters}, key, first=not tried)
             if lease is None:
                 return None
-            if not tried & {lease.proxy_id, lease.exit_ip or lease.proxy_id}:
+            if _exit(lease) not in tried:
                 return lease
             await self._give_back(job, lease, None)
             if job.request.session_id:
@@ -225,6 +225,11 @@ class Runner:
     def _count(self, lease: Lease, trip: Trip, number: int) -> None:
         trip.received_bytes += number
         self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
+
+
+def _exit(lease: Lease) -> str:
+    """By what a site would know the lease again: its exit; a gateway has another one for each name in the URL."""
+    return lease.exit_ip or lease.proxy_url
 
 
 def _again(trip: Trip, domain: Domain) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from proxypool_client.outcome import Outcome
 
-from proxypool import clock, web
+from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
@@ -18,7 +18,6 @@ from proxypool.settings import Settings
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
-_OTHER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")  # as web.owner takes them
 _PROXY_ID: Final = "[0-9a-f]{20}"
 _NAME: Final = "[a-z0-9-]{1,32}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
@@ -95,10 +94,10 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
 
 def acting_owner(event: web.Event, settings: Settings) -> str:
     """Who asks, or for whom: the worker's role, and no other, may name the owner it acts for. Raises Forbidden."""
-    owner, other = web.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
+    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
     if other is None:
         return owner
-    if not settings.worker_role_id or owner != settings.worker_role_id or not _OTHER.fullmatch(other):
+    if not settings.worker_role_id or owner != settings.worker_role_id or not caller.OWNER.fullmatch(other):
         raise Forbidden()
     return other
 

@@ -73,7 +73,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
     facts = {
         "proxy_url": proxy.url,
         "protocol": proxy.protocol,
-        "exit_ip": check.exit_ip,
+        "exit_ip": None if record.slots > 1 else check.exit_ip,  # a gateway's is another one with each lease
         "country": check.country,
         "anonymity": anonymity,
         "score": round(value, 4),

@@ -11,7 +11,8 @@ of the expiry run (a run that overlaps another changes nothing) and the memory o
                              lease shows; state: h holders, n grants, f failures in a row, b breaker ("o" open, "h" half-open).
                              v outlives a removal by two days, so that no late record revives the proxy
     fresh            ZSET    proxy id by the instant (ms) at which its last check is too old
-    leases           HASH    lease id → owner|proxy id|exit|target|granted ms|fence|session|outcome; as long as the lease lives
+    leases           HASH    lease id → owner|proxy id|exit|target|granted ms|fence|session~since|outcome; as long as the lease lives.
+                             A session is pinned `since` (ms): both make its name at a gateway, so that one which moved has a new one
     due              ZSET    what ends, by its end (ms): "l" + lease id, "i" + request key, "s" + pin, "b" + proxy id (its open
                              breaker), "q" + target (likewise), "p" + target (its old numbers), "v" + removed proxy id
     held:<owner>     SET     the owner's live leases
@@ -20,8 +21,8 @@ of the expiry run (a run that overlaps another changes nothing) and the memory o
     pace:<target>    ZSET    exit IP → ms before which it is not used for the target: rate cap (GCRA) and cool-down are one number
     fails:<target>   HASH    proxy or lease id → ms of its failure, with "b" where a proxy is suspected; a minute's worth
     targets          HASH    target → breaker: "o" open, "h" half-open, "h" + the lease id of its probe; absent: closed
-    pins             HASH    owner|session → proxy id|pinned since (ms); goes by `due`
-    joint            HASH    owner|session|proxy id → the session's live leases there, which are one holder
+    pins             HASH    owner|session → proxy id ("": it left a gateway that banned it)|pinned since (ms); goes by `due`
+    joint            HASH    owner|session~since|proxy id → the session's live leases there, which are one holder
     rr               HASH    ready set → the score at which round_robin stands
     refused          HASH    reason → refusals since the last expiry run
     memo:<hash>      STRING  a refusal of these filters: valid until|ms to wait|reasons; TTL 200 ms

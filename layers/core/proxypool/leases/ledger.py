@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
+from proxypool import clock
 from proxypool.leases.journal import LedgerRow
 from proxypool.table import Unbound, bind, execute, parameters
 
@@ -84,6 +86,17 @@ class Ledger:
             return bind(LedgerItem, self.table_name).get(lease_id, consistent_read=True)
         except LedgerItem.DoesNotExist:
             return None
+
+    def granted(self, start: datetime, end: datetime, *, owner: str = "", now: datetime) -> Iterator[LedgerItem]:
+        """The leases (of one owner) that were granted from `start` to before `end`, in no order; the table is read to its end.
+
+        A row past its TTL is gone, though the table may still hold it.
+        """
+        wanted = LedgerItem.granted_ms.between(clock.epoch_ms(start), clock.epoch_ms(end) - 1)
+        wanted &= LedgerItem.ttl > clock.epoch(now)
+        if owner:
+            wanted &= LedgerItem.owner == owner
+        yield from bind(LedgerItem, self.table_name).scan(wanted)
 
     def _insertion(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
         values: dict[str, str | int] = {

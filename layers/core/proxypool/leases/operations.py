@@ -8,7 +8,7 @@ from typing import Final
 from proxypool.errors import IdempotencyConflict, Paused, PoolEmpty, QuotaExceeded, Rebuilding, VersionConflict
 from proxypool.leases.api import RELEASE_FIELDS, RELEASE_MANY_FIELDS, REPORT_FIELDS, lease_fields, renew_fields
 from proxypool.leases.session_api import MEMBERS, SESSION_SCHEMA
-from proxypool.operation import INSTANT, SHARE, TEXT, WHOLE, Operation, Schema, maybe, one_of, ref, rows, shape
+from proxypool.operation import INSTANT, SHARE, TEXT, TRUTH, WHOLE, Operation, Schema, maybe, one_of, ref, rows, shape
 from proxypool.proxies.proxy import Anonymity, Protocol
 from proxypool.settings import Settings
 from proxypool.web import Field
@@ -19,24 +19,33 @@ KEY: Final = Field(
     description="Repeat it and you get the same leases, however often the request is sent",
 )
 
+_LEASE: Final = shape(
+    id=TEXT,
+    proxy_id=TEXT,
+    proxy_url={**TEXT, "description": "With the proxy's credentials, percent-encoded"},
+    protocol=one_of(*Protocol),
+    exit_ip=maybe(TEXT),
+    country=maybe(TEXT),
+    anonymity=maybe(one_of(*Anonymity)),
+    score=SHARE,
+    fence={
+        **TEXT,
+        "description": "`ms-seq`: two numbers that only grow for one proxy",
+        "pattern": "^[0-9]+-[0-9]+$",
+    },
+    expires_at=INSTANT,
+    ttl_seconds={**WHOLE, "description": "From the grant to the end"},
+)
+_OF_A_SESSION: Final[Mapping[str, Schema]] = {
+    "session_id": {**TEXT, "description": "Only where the lease is a session's"},
+    "moved": {
+        **TRUTH,
+        "description": "Likewise: whether the session has just left the proxy that it had, or its name there",
+    },
+}
+
 SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Lease": shape(
-        id=TEXT,
-        proxy_id=TEXT,
-        proxy_url={**TEXT, "description": "With the proxy's credentials, percent-encoded"},
-        protocol=one_of(*Protocol),
-        exit_ip=maybe(TEXT),
-        country=maybe(TEXT),
-        anonymity=maybe(one_of(*Anonymity)),
-        score=SHARE,
-        fence={
-            **TEXT,
-            "description": "`ms-seq`: two numbers that only grow for one proxy",
-            "pattern": "^[0-9]+-[0-9]+$",
-        },
-        expires_at=INSTANT,
-        ttl_seconds={**WHOLE, "description": "From the grant to the end"},
-    ),
+    "Lease": {**_LEASE, "properties": _LEASE["properties"] | _OF_A_SESSION},
     "Leases": shape(leases=rows(ref("Lease"))),
     "SavedSession": shape(id=TEXT, version=WHOLE, ttl_seconds=WHOLE),
     "Session": shape(

@@ -11,9 +11,10 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from proxypool_client.outcome import Outcome
 
@@ -31,7 +32,7 @@ from proxypool.errors import (
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
 RETRY_AFTER_SECONDS = 5
@@ -39,7 +40,8 @@ JITTER_SECONDS = 5  # refused callers come back spread over this
 RETRIED = 10  # which argument of acquire.lua says that the call may have been made before
 PIN_SECONDS = 3_600  # a session's pin slides by this
 PIN_TOTAL_SECONDS = 86_400
-SESSION_PLACE = "%7Bsession%7D"  # `{session}` in a gateway's credentials, as its URL has it
+SECOND = timedelta(seconds=1)
+SESSION_PLACE = quote(SESSION, safe="")  # as a gateway's URL has it
 
 
 class Strategy(StrEnum):
@@ -97,7 +99,7 @@ class Lease:
     moved: bool = False  # the session has left the proxy that it had
 
     def json(self) -> dict[str, Any]:
-        """As the API shows it; `ttl_seconds` from the grant to the end."""
+        """As the API shows it; `ttl_seconds` from the grant to the end, never more than there are."""
         session = {"session_id": self.session_id, "moved": self.moved} if self.session_id else {}
         return {
             "id": self.id,
@@ -105,7 +107,7 @@ class Lease:
             **self.facts,
             "fence": self.fence,
             "expires_at": clock.iso(self.expires_at),
-            "ttl_seconds": round((self.expires_at - self.granted_at).total_seconds()),
+            "ttl_seconds": (self.expires_at - self.granted_at) // SECOND,
             **session,
         }
 
@@ -195,9 +197,12 @@ class Pool:
 _NOTHING = Meaning(0, ProxyDid.UNKNOWN, TargetDid.UNKNOWN)
 
 
-def session_name(owner: str, session_id: str) -> str:
-    """What stands for an owner's session in a gateway's credentials: the same for all its leases, for nobody else's."""
-    return hashlib.sha256(f"{owner}\0{session_id}".encode()).hexdigest()[:16]
+def session_name(owner: str, pinned: str) -> str:
+    """What stands for an owner's session in a gateway's credentials: the same for all its leases until it moves, for nobody else's.
+
+    `pinned` is the session as a lease's record has it, with the instant since which it stays with its proxy.
+    """
+    return hashlib.sha256(f"{owner}\0{pinned}".encode()).hexdigest()[:16]
 
 
 def _filters(request: Request) -> Sequence[str | int]:
@@ -238,10 +243,10 @@ def _memo(request: Request, filters: Sequence[str | int]) -> str:
 
 
 def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
-    lease_id, proxy_id, fence, expires, granted, text, session_id = row
+    lease_id, proxy_id, fence, expires, granted, text, pinned = row
     facts = json.loads(text)
     if SESSION_PLACE in facts["proxy_url"]:
-        name = session_name(owner, session_id) if session_id else lease_id.replace(".", "")
+        name = session_name(owner, pinned) if pinned else lease_id.replace(".", "")
         facts["proxy_url"] = facts["proxy_url"].replace(SESSION_PLACE, name)
     return Lease(
         id=lease_id,
@@ -250,7 +255,7 @@ def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
         granted_at=clock.from_epoch(int(granted) / 1000),
         expires_at=clock.from_epoch(int(expires) / 1000),
         facts=facts,
-        session_id=session_id,
+        session_id=pinned.partition("~")[0],
         moved=moved,
     )
 

@@ -60,7 +60,7 @@ def proxy_json(record: ProxyRecord) -> dict[str, Any]:
     }
     return {
         "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
-        "kind": record.kind.value, "tags": sorted(record.tags), "sources": sorted(record.sources),
+        "kind": record.kind.value, "slots": record.slots, "tags": sorted(record.tags), "sources": sorted(record.sources),
         "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
         "exits": list(check.exits), "region": check.region, "asn": check.asn,
         "anonymity": check.anonymity and check.anonymity.value, "anonymity_basis": check.basis or None,

@@ -26,7 +26,7 @@ INFO: Final = {
     "summary": "Lease a proxy that works right now, yours alone for a while",
     "description": (
         "Requests are JSON in UTF-8, at most 64 KB, without duplicate keys; unknown members are refused. Errors are problem "
-        "details (RFC 9457), told apart by `type`. The owner of a lease is who signed the request. Limits are the default "
+        "details (RFC 9457), told apart by `type`. The owner of a lease is who signed the request, or the token's subject. Limits are the default "
         "ones; a deployment may set lower ones. Before a request reaches the pool, the gateway may answer 403 or 429 by itself."
     ),
     "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -37,7 +37,13 @@ SECURITY: Final = {
         "in": "header",
         "name": "Authorization",
         "description": "AWS Signature Version 4, service `execute-api`. A stack on your own machine asks for none.",
-    }
+    },
+    "token": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "Of the deployment's issuer, at the address of its API for tokens; the subject is the owner.",
+    },
 }
 
 

@@ -37,6 +37,7 @@ _PROXY: Final[dict[str, Schema]] = {
     "protocol": one_of(*Protocol),
     "status": one_of(*Status),
     "kind": one_of(*Kind),
+    "slots": {**WHOLE, "description": "How many may hold it at once: more than one of a gateway"},
     "tags": rows(TEXT),
     "sources": rows(TEXT),
     "score": SHARE,
@@ -137,7 +138,7 @@ OPERATIONS: Final = (
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
-        route="PATCH /proxies/{id}", name="changeProxy", summary="Set its tags or its kind", body=PROXY_FIELDS,
+        route="PATCH /proxies/{id}", name="changeProxy", summary="Set its tags, its kind, its slots", body=PROXY_FIELDS,
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
@@ -156,6 +157,11 @@ OPERATIONS: Final = (
         route="PATCH /settings", name="changeSettings", summary="Set what is named; null goes back to the deployment's",
         body={name: replace(field, default=None) for name, field in SETTINGS_FIELDS.items()},
         answers={200: ref("Settings")},
+    ),
+    Operation(
+        route="POST /pool/rebuild", name="rebuildIndex", summary="Write the index of ready proxies again from the table",
+        description="For when the two seem to differ. expire_leases does it, in as many runs as it takes; leases go on.",
+        body={}, is_body_required=False, answers={202: shape(wanted_at=INSTANT)},
     ),
     Operation(
         route="GET /tasks/{id}", name="readTask", summary="A run's result, or why a message failed",

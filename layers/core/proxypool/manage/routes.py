@@ -10,7 +10,7 @@ from typing import Any, Final
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
 from aws_lambda_powertools.event_handler.exceptions import NotFoundError
 
-from proxypool import web
+from proxypool import caller, web
 from proxypool.errors import ApiError, NotFound, Unavailable
 from proxypool.jobs.api import JOB_ID, MAX_BODY_BYTES
 from proxypool.jobs.build import service
@@ -27,8 +27,7 @@ from proxypool.state import State
 from proxypool.telemetry import flush, log
 
 RETRY_AFTER_SECONDS: Final = 5
-ADMIN: Final = "admin"  # the scope that a token needs for these routes
-ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains")
+ADMIN_PATHS: Final = ("/sources", "/settings", "/tasks", "/domains", "/pool")
 IDS: Final = {"sources": r"[a-z0-9-]{1,32}", "proxies": PROXY_ID, "tasks": r"[A-Za-z0-9-]{1,128}",
               "jobs": JOB_ID, "batches": JOB_ID, "domains": DOMAIN_NAME}  # fmt: skip
 """What an id in a path can be; another one is unknown, and reaches no table."""
@@ -50,9 +49,9 @@ def manager() -> Manager:
 def answer(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """The response to one API event; every error is problem details, none shows a stack trace."""
     try:
-        web.owner(event, local=settings().allow_loopback)
+        caller.owner(event, local=settings().allow_loopback)
         if is_admins(event):
-            web.require_scope(event, ADMIN)
+            caller.require_scope(event, settings().admin_scope)
         return resolver.resolve(event, context)
     except ApiError as error:
         return web.problem(error)
@@ -76,7 +75,7 @@ def is_admins(event: web.Event) -> bool:
 
 
 def _owner() -> str:
-    return web.owner(_event(), local=settings().allow_loopback)
+    return caller.owner(_event(), local=settings().allow_loopback)
 
 
 def _event() -> dict[str, Any]:
@@ -110,6 +109,11 @@ def _unknown(_: NotFoundError) -> Response[Any]:
     return found
 
 
+def _rebuild() -> dict[str, Any]:
+    _no_body()
+    return manager().rebuild()
+
+
 def _scrape(name: str) -> dict[str, Any]:
     _no_body()
     return manager().scrape(name)
@@ -141,6 +145,7 @@ ROUTES: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "POST /proxies/{id}/restore": (200, _restore),
     "GET /settings": (200, lambda: manager().operator_settings()),
     "PATCH /settings": (200, lambda: manager().change_settings(_body())),
+    "POST /pool/rebuild": (202, _rebuild),
     "GET /tasks/{id}": (200, lambda name: manager().task(name)),
     "GET /stats/pool": (200, lambda: manager().pool_stats()),
     "POST /jobs": (202, lambda: jobs().submit(_owner(), web.body_object(_event(), most=MAX_BODY_BYTES))),

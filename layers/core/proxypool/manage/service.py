@@ -15,7 +15,7 @@ from proxypool.leases.operator import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
 from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
-from proxypool.proxies.record import ProxyRecord
+from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json, upload
@@ -23,7 +23,7 @@ from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
-from proxypool.state import FROZEN, SETTINGS, State
+from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
 from proxypool.tasks import reason_name, result_name
 from proxypool.web import Field, read_fields
 
@@ -66,6 +66,12 @@ PROXIES_FIELDS: Final = {
 PROXY_FIELDS: Final = {
     "tags": Field(kind=list, pattern=TAG, max_items=10),
     "kind": Field(kind=str, choices=tuple(Kind)),
+    "slots": Field(
+        kind=int,
+        minimum=1,
+        maximum=MAX_SLOTS,
+        description="How many may hold it at once; more than one makes it a gateway, whose exits change from lease to lease",
+    ),
 }
 
 
@@ -148,11 +154,13 @@ class Manager:
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings)}
 
     def change_proxy(self, proxy_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The proxy with its new tags or kind; raises NotFound or Invalid."""
+        """The proxy with its new tags, kind or slots; raises NotFound or Invalid."""
         values = read_fields(body, PROXY_FIELDS)
         tags = None if values["tags"] is None else frozenset(values["tags"])
         kind = Kind(values["kind"]) if values["kind"] else None
-        if (tags, kind) != (None, None) and not self.proxies.retag(proxy_id, tags=tags, kind=kind):
+        if any(value is not None for value in values.values()) and not self.proxies.describe(
+            proxy_id, tags=tags, kind=kind, slots=values["slots"]
+        ):
             raise NotFound
         return self.proxy(proxy_id)
 
@@ -184,12 +192,15 @@ class Manager:
             self.state.put(FROZEN, None, ttl_seconds=0)  # as good as gone; no right to delete is needed
         changed = {name: values[name] for name in body if name != "frozen"}
         self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
-        name = self.settings.expire_leases_function
-        if name:
-            aws.client("lambda").invoke(
-                FunctionName=name, InvocationType="Event", Payload=json.dumps({"source": "settings"})
-            )
+        self._wake_bridge("settings")
         return self.operator_settings()
+
+    def rebuild(self) -> dict[str, Any]:
+        """Has the ready index written again from the proxies table, now and page by page; leases go on meanwhile."""
+        wanted_at = clock.iso(clock.now())
+        self.state.put(REBUILD_WANTED, {"at": wanted_at})
+        self._wake_bridge("rebuild")
+        return {"wanted_at": wanted_at}
 
     def task(self, run_id: str) -> dict[str, Any]:
         """A run's result (kept for an hour), or the reason of a failed message; raises NotFound."""
@@ -201,6 +212,12 @@ class Manager:
     def pool_stats(self) -> dict[str, Any]:
         """How the pool is."""
         return pool_stats(self.state, self.sources.list(), clock.now())
+
+    def _wake_bridge(self, why: str) -> None:
+        """Has expire_leases run now; where nobody named it, its next run does the same."""
+        name = self.settings.expire_leases_function
+        if name:
+            aws.client("lambda").invoke(FunctionName=name, InvocationType="Event", Payload=json.dumps({"source": why}))
 
     def _check_now(self, records: Iterable[ProxyRecord]) -> None:
         messages = [

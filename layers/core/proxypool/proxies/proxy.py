@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from urllib.parse import quote
 
+SESSION = "{session}"  # in a gateway's credentials: each text in its place gets an exit of its own
 ID_BYTES = 10  # 80 bits: with 10 million proxies two share an id once in 24 billion pools
 
 

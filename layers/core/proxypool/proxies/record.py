@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from proxypool.proxies.proxy import Anonymity, Kind, Proxy, Status
 
 DUE_SHARDS = 16
+MAX_SLOTS = 10_000
 
 CADENCES_FRESH = 3  # a check is fresh for three of its proxy's own intervals
 

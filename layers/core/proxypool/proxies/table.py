@@ -169,17 +169,18 @@ class ProxyTable:
         tags: frozenset[str],
         now: datetime,
         allow_private: bool = False,
+        slots: int = 1,
         max_new: int | None = None,
     ) -> Upserted:
         """Writes a list's proxies: new ones unchecked and due in an hour, known ones only where that tells something.
 
-        Idempotent: a known proxy of this source is written again once a day at most; a retired one never: its row is
+        `slots` is how many may hold a new one at once. Idempotent: a known proxy of this source is written again once a day at most; a retired one never: its row is
         the tombstone. Raises RuntimeError where DynamoDB went on throttling (a retry of the whole is harmless).
         """
         known = self.get_many(proxy.id for proxy in proxies)
         absent = [proxy for proxy in proxies if proxy.id not in known]
         fresh = [
-            _new_record(proxy, source_id, kind=kind, tags=tags, now=now, allow_private=allow_private)
+            _new_record(proxy, source_id, kind=kind, tags=tags, now=now, allow_private=allow_private, slots=slots)
             for proxy in absent[:max_new]
         ]
         stale = [record for record in known.values() if _tells_something(record, source_id, tags, now)]
@@ -239,13 +240,17 @@ class ProxyTable:
         actions: list[Any] = [ProxyItem.lease.set(values), ProxyItem.jid.set(facts.jid), ProxyItem.version.add(1)]
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
 
-    def retag(self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None) -> bool:
-        """Sets tags (replacing) or the kind; False where there is no such proxy."""
+    def describe(
+        self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None, slots: int | None = None
+    ) -> bool:
+        """Sets tags (replacing), the kind, how many may hold it at once; False where there is no such proxy."""
         actions: list[Any] = [ProxyItem.version.add(1)]
         if tags is not None:
             actions.append(ProxyItem.tags.set(set(tags)) if tags else ProxyItem.tags.remove())
         if kind is not None:
             actions.append(ProxyItem.kind.set(kind.value))
+        if slots is not None:
+            actions.append(ProxyItem.slots.set(slots))
         item = self._model(proxy_id)
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
@@ -358,12 +363,12 @@ def from_image(image: Mapping[str, Any]) -> ProxyRecord:
 
 
 def _new_record(
-    proxy: Proxy, source_id: str, *, kind: Kind, tags: frozenset[str], now: datetime, allow_private: bool
+    proxy: Proxy, source_id: str, *, kind: Kind, tags: frozenset[str], now: datetime, allow_private: bool, slots: int
 ) -> ProxyRecord:
     return ProxyRecord(
         proxy=proxy, kind=kind, tags=tags, sources=frozenset({source_id}), first_seen_at=now, last_seen_at=now,
         next_check_at=now + timedelta(seconds=FIRST_CHECK_SECONDS), version=clock.epoch_ms(now),
-        allow_private=allow_private,
+        allow_private=allow_private, slots=slots,
     )  # fmt: skip
 
 

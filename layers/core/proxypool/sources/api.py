@@ -12,6 +12,7 @@ from proxypool import aws, clock
 from proxypool.errors import AddressRefused, Invalid
 from proxypool.network.address import FORBIDDEN, MAX_URL_CHARS, Refusal, is_address, parse_url, refusal, without
 from proxypool.proxies.proxy import Kind, Protocol
+from proxypool.proxies.record import MAX_SLOTS
 from proxypool.settings import Settings
 from proxypool.sources import secret
 from proxypool.sources.cron import parse_schedule
@@ -78,6 +79,13 @@ SOURCE_FIELDS: Final[dict[str, Field]] = {
         kind=str, default=Protocol.HTTP.value, choices=tuple(Protocol), description="of rows without one"
     ),
     "kind": Field(kind=str, default=Kind.UNKNOWN.value, choices=tuple(Kind)),
+    "slots": Field(
+        kind=int,
+        default=1,
+        minimum=1,
+        maximum=MAX_SLOTS,
+        description="how many may hold a new proxy of it at once: more than one of a gateway",
+    ),
     "tags": Field(kind=list, default=(), pattern=_TAG, max_items=MAX_TAGS),
     "enabled": Field(kind=bool, default=True),
     "schedule": Field(kind=str, default="", description="cron(…) or rate(…), UTC; empty: every 30 minutes"),
@@ -146,6 +154,7 @@ def source_json(source: Source) -> dict[str, Any]:
         "parser": source.parser,
         "protocol": source.protocol.value,
         "kind": source.kind.value,
+        "slots": source.slots,
         "tags": sorted(source.tags),
         "enabled": source.enabled,
         "schedule": source.schedule,

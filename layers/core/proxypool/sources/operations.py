@@ -43,6 +43,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         parser=TEXT,
         protocol=one_of(*Protocol),
         kind=one_of(*Kind),
+        slots=WHOLE,
         tags=rows(TEXT),
         enabled=TRUTH,
         schedule=TEXT,

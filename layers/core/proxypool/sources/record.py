@@ -33,6 +33,7 @@ class Source:
     parser: str = AUTO
     protocol: Protocol = Protocol.HTTP  # of rows that name none
     kind: Kind = Kind.UNKNOWN
+    slots: int = 1  # how many may hold a new proxy of it at once
     tags: frozenset[str] = frozenset()
     enabled: bool = True
     schedule: str = ""  # cron(…) or rate(…); empty: the format's default

@@ -173,7 +173,7 @@ class Scraper:
             return
         written = self.proxies.upsert_many(
             part, source_id=source.source_id, kind=source.kind, tags=source.tags, now=now,
-            allow_private=source.allow_private, max_new=max_new,
+            allow_private=source.allow_private, slots=source.slots, max_new=max_new,
         )  # fmt: skip
         self._validate(written.new, source.source_id)
         seen.note((*written.new, *written.known), now)

@@ -40,6 +40,7 @@ class SourceItem(Model):
     parser = UnicodeAttribute(null=True)
     protocol = UnicodeAttribute(null=True)
     kind = UnicodeAttribute(null=True)
+    slots = NumberAttribute(null=True)
     tags = UnicodeSetAttribute(null=True)
     enabled = BooleanAttribute(null=True)
     schedule = UnicodeAttribute(null=True)

@@ -9,7 +9,7 @@
 --   18 https '1' or ''  19 kind's letter or ''  20 least score (billionths)  21 latency ms at most, 0: any  22 region or ''
 --   23 IPv4 exits '1' or ''  24 source or ''  25 distinct exits '1' or ''  26 target or ''  27 how many tags follow
 --   28… tags, then excluded proxies
--- Result {'ok', 'moved' (the session left its proxy) or 'again', {id, proxy, fence, expires, granted, facts, session}…}
+-- Result {'ok', 'moved' (the session left its proxy) or 'again', {id, proxy, fence, expires, granted, facts, session~since}…}
 --   · {'rebuilding'} · {'paused'} · {'journal'} · {'conflict'} · {'ended'} (the repeated request's leases are over)
 --   · {'quota', held} · {'empty', ms to wait, {reason, n…}}
 local OVERDUE = 1000  -- ends made true at once
@@ -79,7 +79,7 @@ end
 -- A session stays with its proxy while that may be leased for this target at all.
 local picks, excluded = {}, {}
 local pin = session ~= '' and owner .. '|' .. session
-local joined, moved, since = false, false, now
+local joined, moved, since = false, false, instant
 local at = pin and call('HGET', PINS, pin)
 if at then
   local id, pinned = at:match('^(.-)|(.*)$')
@@ -89,7 +89,7 @@ if at then
       local exit = p[1]:match('^[^|]*', 28)
       local number = pace and tonumber(call('ZSCORE', pace, exit) or 0) or 0
       if number <= now + slack + gap then
-        since, joined = pinned, call('HEXISTS', JOINT, pin .. '|' .. id) == 1
+        since, joined = pinned, call('HEXISTS', JOINT, pin .. '~' .. pinned .. '|' .. id) == 1
         if number - slack > now then return refuse('empty', number - slack - now, {'cooling', 1}) end
         local slots, holders = p[5] == 'h' and 1 or tonumber(p[4]), tonumber(p[3]) or 0
         if not joined and holders >= slots then return refuse('empty', 1000, {'session_busy', 1}) end

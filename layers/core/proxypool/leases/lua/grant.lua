@@ -2,6 +2,7 @@
 -- roll them back).
 local expires, out, ids = now + ARGV[5], {moved and 'moved' or 'ok'}, {}
 for i, g in ipairs(picks) do ids[i] = g[2] end
+if pin then session = session .. '~' .. since end
 local fence = call('XADD', LOG, '*', 'g', table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
 local records, due, gone, uses = {}, {}, {}, {}
 for i, g in ipairs(picks) do
@@ -35,7 +36,7 @@ if uses[1] then
 end
 if probe then call('HSET', TARGETS, target, 'h' .. ids[1]) end
 if pin then
-  call('HINCRBY', JOINT, pin .. '|' .. picks[1][2], 1)
+  call('HINCRBY', JOINT, pin .. '~' .. since .. '|' .. picks[1][2], 1)
   call('HSET', PINS, pin, picks[1][2] .. '|' .. since)
   call('ZADD', DUE, math.min(now + ARGV[14], since + ARGV[15]), 's' .. pin)
 end

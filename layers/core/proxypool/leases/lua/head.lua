@@ -40,7 +40,7 @@ local function rules()
     end
   end
 
-  -- A lease's record: owner, proxy, exit, target, granted, fence, session, outcome; [9] is its end.
+  -- A lease's record: owner, proxy, exit, target, granted, fence, session~since, outcome; [9] is its end.
   local function parse(record, ends)
     local lease = {record:match('^(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.*)$')}
     lease[9] = ends

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- look: live leases of an owner.  O(k)
--- ARGV 1 owner  2 lease id, or '' for all.   Result {{id, proxy, fence, expires, granted, facts, session}…}
+-- ARGV 1 owner  2 lease id, or '' for all.   Result {{id, proxy, fence, expires, granted, facts, session~since}…}
 local r, out = rules(), {}
 local ids = ARGV[2] ~= '' and {ARGV[2]} or call('SMEMBERS', HELD .. ARGV[1])
 for _, id in ipairs(ids) do

@@ -63,7 +63,18 @@ local function judge_proxy(id)
   end
 end
 
+-- A gateway gives each session a name, and each name an exit: one that is banned leaves its proxy, so that the next acquire
+-- moves it and gives it another name. What was leased before it moved moves it no more.
+local function leave(lease)
+  local session, since = lease[7]:match('^(.*)~(%d+)$')
+  local pin = session and lease[1] .. '|' .. session
+  if pin and call('HGET', PINS, pin) == lease[2] .. '|' .. since and call('HGET', PROXY .. lease[2], 'j'):find('%7Bsession%7D', 1, true) then
+    call('HSET', PINS, pin, '|' .. since)
+  end
+end
+
 local function hear(id, lease)
+  if outcome == 'blocked' or outcome == 'captcha' then leave(lease) end
   local none_of_its_own = lease[4] ~= '' and target_did ~= '' and judge_target(id, lease)
   if cool > 0 and lease[3] ~= '' and lease[4] ~= '' then
     call('ZADD', PACE .. lease[4], 'GT', now + cool, lease[3])

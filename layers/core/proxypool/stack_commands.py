@@ -1,0 +1,94 @@
+"""Verbs that need more of a stack than its API, and credentials for it: the ledger, the dead letters."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from proxypool_client.cli import Exit, Json, answers, fail
+
+from proxypool.printed import show, table
+
+FEW_LETTERS = 100
+DAY = "%Y-%m-%d"
+
+Stack = Annotated[
+    str, typer.Option(envvar="PROXYPOOL_STACK", help="A deployed stack's name; else the local one of this folder.")
+]
+Region = Annotated[str, typer.Option(help="Of the deployed stack; else AWS_REGION.")]
+
+stack_app = typer.Typer()
+dlq = typer.Typer(help="Messages that failed for good.", no_args_is_help=True)
+stack_app.add_typer(dlq, name="dlq")
+
+
+@stack_app.command("export")
+def export_ledger(
+    first: Annotated[
+        datetime | None, typer.Option("--from", formats=[DAY], help="The first day (UTC); none: all that is kept.")
+    ] = None,
+    last: Annotated[datetime | None, typer.Option("--to", formats=[DAY], help="The last day (UTC).")] = None,
+    owner: Annotated[str, typer.Option(help="Of this owner only.")] = "",
+    out: Annotated[Path | None, typer.Option(help="A file; none: stdout.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV, not a JSON object a line.")] = False,
+    stack: Stack = "", region: Region = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Write the audit records of leases: who had which proxy for which target, when, with what outcome. It reads the whole
+    ledger, page by page."""
+    from proxypool import clock, deployed
+    from proxypool.leases import export
+    from proxypool.leases.ledger import Ledger
+
+    start = first.replace(tzinfo=UTC) if first else clock.from_epoch(0)
+    end = last.replace(tzinfo=UTC) + timedelta(days=1) if last else clock.now()
+    with ExitStack() as opened, answers(as_json), deployed.reached(as_json):
+        ledger = Ledger(deployed.outputs(stack, region)["LeasesTable"], 0)
+        try:
+            file = opened.enter_context(out.open("w", encoding="utf-8", newline="")) if out else sys.stdout
+        except OSError as error:
+            fail(Exit.USAGE, f"{out} cannot be written ({error.strerror})", as_json)
+        items = ledger.granted(start, end, owner=owner, now=clock.now())
+        count = export.write(map(export.record, items), file, as_csv=as_csv)
+    if out:
+        show({"records": count, "file": str(out)}, as_json)
+
+
+@dlq.command("list")
+def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
+    """Show the messages that failed for good, with their reasons."""
+    from proxypool import deployed
+    from proxypool import dlq as letters
+
+    with answers(as_json), deployed.reached(as_json):
+        queues = letters.queues_of(deployed.outputs(stack, region))
+        found = [letters.as_json(letter) for letter in letters.peek(queues, most=FEW_LETTERS)]
+    table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
+
+
+@dlq.command()
+def redrive(
+    most: Annotated[int, typer.Option(min=1, help="At most so many of each queue.")] = 1_000,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    stack: Stack = "", region: Region = "", as_json: Json = False,
+) -> None:  # fmt: skip
+    """Send them back to their queues."""
+    from proxypool import deployed
+    from proxypool import dlq as letters
+
+    with answers(as_json), deployed.reached(as_json):
+        queues = letters.queues_of(deployed.outputs(stack, region))
+        if stack and not yes:
+            _confirm(f"send up to {most} messages of each queue of {stack} back?", as_json)
+        show({"redriven": letters.redrive(queues, most=most)}, as_json)
+
+
+def _confirm(question: str, as_json: bool) -> None:
+    """Asks a person; where there is none, ends the command: only --yes says yes then."""
+    if not sys.stdin.isatty():
+        fail(Exit.USAGE, f"{question} Say so with --yes", as_json)
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(Exit.FAILED)
