@@ -107,6 +107,8 @@ class Validator:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         await asyncio.to_thread(self._settle, batch)
+        if batch.crossed:
+            tell_when_low(self.state, self.settings)
         self._give_back(batch)
 
     async def _one(
@@ -153,8 +155,7 @@ class Validator:
             count(_METRICS[check.verdict] if check.proxy_id in took else Metric.CHECKS_SUPERSEDED)
         self._recheck_soon([after[id_] for id_ in took])
         self._file_anew([(before[check.proxy_id], check) for check in page if check.proxy_id in took])
-        if any(_crossed(before[id_].status, after[id_].status) for id_ in took):
-            tell_when_low(self.state, self.settings)
+        batch.crossed |= any(_crossed(before[id_].status, after[id_].status) for id_ in took)
 
     def _folded(self, record: ProxyRecord, check: Check) -> ProxyRecord:
         known = self.settings
