@@ -36,10 +36,15 @@ def measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder) / "cold", PROXIES)) as stack:
         lines = _lines(stack)
         cold = _seconds(stack, "cold", lines)
-    with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder) / "warm", WARM + REPEATS * PROXIES)) as stack:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(_plan(Path(folder) / "warm", WARM + REPEATS * PROXIES)) as stack,
+    ):
         lines = _lines(stack)
         _seconds(stack, "warm", lines[:WARM])
-        runs = [_seconds(stack, f"list-{n}", lines[WARM + n * PROXIES : WARM + (n + 1) * PROXIES]) for n in range(REPEATS)]
+        runs = [
+            _seconds(stack, f"list-{n}", lines[WARM + n * PROXIES : WARM + (n + 1) * PROXIES]) for n in range(REPEATS)
+        ]
         leased = _lease_all(stack)
     print(cold, runs, leased, os.getloadavg())
     return [

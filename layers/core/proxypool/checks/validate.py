@@ -205,13 +205,13 @@ class Validator:
             return ()
 
     def _judge_is_down(self, batch: Batch) -> None:
-        """Nothing is known then: scores and rows stay as they are, due as they were; the next sweep asks again."""
-        claims = {record.id: record.claim for record in batch.open_claims.values()}
-        self.proxies.release_claims(claims)
+        """Nothing is known then: scores and rows stay as they are, all are due, new ones too; the next sweep asks again."""
+        claimed = list(batch.open_claims.values())
+        self.proxies.return_unasked(claimed, now=self.now())
         batch.open_claims.clear()
-        batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claims)
-        count(Metric.CHECKS_INCONCLUSIVE, len(claims))
-        self._tell_of_the_judge("no answer", len(claims))
+        batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claimed)
+        count(Metric.CHECKS_INCONCLUSIVE, len(claimed))
+        self._tell_of_the_judge("no answer", len(claimed))
 
     def _tell_of_the_judge(self, reason: str, checks: int) -> None:
         """Once per outage: the mark goes when a batch finds a judge that answers."""

@@ -1,7 +1,11 @@
-"""Starts the emulator with two gaps mended inside of it, where only its own process can mend them.
+"""Starts the emulator with its gaps mended that only its own process can mend. The version is pinned, contract tests watch the gaps.
 
 Its PartiQL writes reach no stream, where DynamoDB's do. Its batches of SQS messages hold ten at most and wait for no window, so that
-a hundred new proxies start ten cold functions at once. The version is pinned, and contract tests watch both gaps.
+a hundred new proxies start ten cold functions at once.
+
+What it saves and loads again does not fit together: a function's place in a stream is kept, the stream is not, so that the function
+would sleep until as many records came as ever before; and a queue is known by a URL with the port of the run that made it, so that on
+another port no function hears of its messages.
 
 It also reads each PartiQL statement letter by letter, twice: a quarter of its time where the pool writes much. Here it reads a text once.
 """
@@ -20,6 +24,7 @@ from ministack.core.concurrency import esm_wake
 from ministack.services import _dynamodb_keywords, dynamodb, lambda_svc, sqs
 
 STATEMENTS_KEPT = 256
+QUEUE_PORT = "4566"  # in the names of queues, wherever the emulator listens
 
 Write = Callable[..., Any]
 Parse = Callable[[str, Any], Any]
@@ -50,6 +55,11 @@ def streaming(write: Write) -> Write:
         return answer
 
     return written
+
+
+def from_the_start(restore: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The loading of the functions' state, without places in streams: those begin anew with each run."""
+    return lambda data: restore({**data, "dynamodb_stream_positions": {}} if data else data)
 
 
 def reading_once(parse: Parse) -> Parse:
@@ -107,6 +117,8 @@ if __name__ == "__main__":
     dynamodb._partiql_insert = streaming(dynamodb._partiql_insert)
     dynamodb._partiql_update = streaming(dynamodb._partiql_update)
     sqs._receive_messages_for_esm = gathering(sqs._receive_messages_for_esm)
+    lambda_svc._restore_state = from_the_start(lambda_svc._restore_state)
+    sqs.DEFAULT_PORT, sqs._CANONICAL_NETLOC = QUEUE_PORT, f"{sqs.DEFAULT_HOST}:{QUEUE_PORT}"
     dynamodb._parse_partiql = reading_once(dynamodb._parse_partiql)
     _dynamodb_keywords._tokenize = lru_cache(STATEMENTS_KEPT)(_dynamodb_keywords._tokenize)
     main()
