@@ -19,8 +19,9 @@ from proxypool.checks.geo import Whereabouts, locator
 from proxypool.checks.rule import Rule, judge_answer, read_rule, read_rules
 from proxypool.checks.status import MAX_OTHER_EXITS, fold
 from proxypool.errors import ConfigurationError
+from proxypool.leases.index import REMOVED, entry
 from proxypool.proxies.proxy import Anonymity, Status
-from proxypool.proxies.record import CheckFacts, TargetFact
+from proxypool.proxies.record import CheckFacts, TargetFact, fresh_until
 from proxypool.settings import Settings
 
 from tests.support.builders import NOW, a_record
@@ -226,6 +227,38 @@ def test_a_database_says_where_an_exit_stands(tmp_path: Path) -> None:
 
     assert locate("198.51.100.7") == Whereabouts(country="de", region="be", asn=64_496)
     assert locate("8.8.8.8") == Whereabouts()
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize(
+    "facts", [{}, {"tampered": True}, {"failures_in_row": 1}, {"interval_seconds": 7_200}, {"https": False}]
+)
+@pytest.mark.parametrize("age_hours", [None, 0, 2, 7])
+def test_explain_calls_leasable_what_the_index_takes(
+    status: Status, facts: dict[str, Any], age_hours: int | None
+) -> None:
+    """I7: the same answer as the ready index gives, with its reasons."""
+    checked_at = None if age_hours is None else NOW - timedelta(hours=age_hours)
+    record = a_record(status=status, check=CheckFacts(**facts), last_checked_at=checked_at, next_check_at=NOW)
+    fresh = fresh_until(record, Settings().max_age_seconds)
+    is_indexed = entry(record, Settings().max_age_seconds) != REMOVED and fresh is not None and fresh >= NOW
+
+    found = explain(record, NOW, Settings())
+
+    assert found["leasable"] is is_indexed
+    assert bool(found["reasons"]) is not is_indexed
+
+
+def test_explain_tells_of_a_target_rule_that_the_proxy_was_never_asked() -> None:
+    steady = CheckFacts(passed=9, count=9, light=1)
+    record = a_record(status=Status.ACTIVE, check=steady, last_checked_at=NOW, next_check_at=NOW)
+
+    asks = [
+        explain(record, NOW, Settings(), targets=hosts)["next"]["asks"]
+        for hosts in (frozenset(), frozenset({"a.example"}))
+    ]
+
+    assert asks == ["HTTP, exit and anonymity", "everything"]
 
 
 def test_explain_says_why_not_and_when_next() -> None:
