@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from proxypool.checks.cadence import is_full, is_suspect
 from proxypool.checks.canary import canary
 from proxypool.checks.check import Blame, Check, Reason, TargetVerdict, Verdict
 from proxypool.checks.checkers import BUILT_IN, Stage, stages
+from proxypool.checks.checkers.exit import note_exit
+from proxypool.checks.context import StageFailed
 from proxypool.checks.direct import bench, judges
 from proxypool.checks.explain import explain
 from proxypool.checks.geo import Whereabouts, locator
+from proxypool.checks.judge import Seen
 from proxypool.checks.rule import Rule, judge_answer, read_rule, read_rules
 from proxypool.checks.status import MAX_OTHER_EXITS, fold
 from proxypool.errors import ConfigurationError
@@ -227,6 +231,19 @@ def test_a_database_says_where_an_exit_stands(tmp_path: Path) -> None:
 
     assert locate("198.51.100.7") == Whereabouts(country="de", region="be", asn=64_496)
     assert locate("8.8.8.8") == Whereabouts()
+
+
+@pytest.mark.parametrize(
+    "peer", ["10.0.0.1", "::ffff:10.0.0.1", "100.64.0.9", "fd00::1", "169.254.169.254", V4, "nonsense"]
+)
+def test_an_exit_that_is_private_or_our_own_is_a_loop(peer: str) -> None:
+    """Input 46: also where the judge itself says so, signed."""
+    probe: Any = SimpleNamespace(
+        bench=SimpleNamespace(own=frozenset({V4}), allow_loopback=False, locate=None), exits=[]
+    )
+
+    with pytest.raises(StageFailed, match=Reason.LOOP):
+        note_exit(probe, Seen(peer=peer, headers=(), scheme="http", signed=True))
 
 
 @pytest.mark.parametrize("status", Status)

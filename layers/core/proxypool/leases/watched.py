@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from proxypool.leases.cache import Cache
-from proxypool.leases.index import ANY_COUNTRY
-from proxypool.leases.keys import ready_set
+from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 
 MEMBERS_PER_CALL: Final = 500
