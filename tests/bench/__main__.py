@@ -18,6 +18,7 @@ BENCHES = (
     "checks",
     "parser",
     "scrape",
+    "leasable",
     "jobs",
     "suite",
 )

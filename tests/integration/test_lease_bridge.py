@@ -60,7 +60,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
     settings = Settings(
-        redis_url=valkey_url, pool=name, cache_loss="availability",
+        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters="country=de,https=true;kind=mobile",
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
@@ -99,7 +99,9 @@ def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
     record = stack.bridge.proxies.get(leases[0].proxy_id)
     assert record is not None
     assert (record.lease.bad, record.lease.ok, record.lease.granted) == (1.0, 0.0, 1)
-    assert stack.bridge.state.get(GAUGES)["leases_open"] == 1
+    gauges = stack.bridge.state.get(GAUGES)
+    assert gauges["leases_open"] == 1
+    assert gauges["ready_by"] == {"country=de,https=true": 1, "kind=mobile": 0}
 
 
 def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(

@@ -135,8 +135,10 @@ def test_a_batch_is_checked_once_however_often_it_is_delivered(
     assert len(made) == 1
 
 
-def test_while_the_judge_is_down_no_row_changes_and_no_claim_stays(validator: Validator, loopback: Any) -> None:
-    """Case 32."""
+def test_while_the_judge_is_down_no_row_changes_and_a_new_one_waits_for_the_next_sweep_alone(
+    validator: Validator, loopback: Any
+) -> None:
+    """Case 32: no claim stays, and the message that was used up does not leave the proxy waiting for its hour."""
     messages = stored(validator, port(loopback(serve(forwards()))))
     down = Settings(judge_url="http://127.0.0.1:9/", allow_loopback=True, event_bus=validator.settings.event_bus)
     broken = Validator(validator.proxies, validator.checks, validator.state, down)
@@ -146,7 +148,10 @@ def test_while_the_judge_is_down_no_row_changes_and_no_claim_stays(validator: Va
     (row,) = validator.proxies.get_many(messages).values()
     assert outcome.counts["inconclusive"] == 1
     assert (row.status, row.check.count, row.claim) == (Status.UNCHECKED, 0, 0)
-    assert validator.validate(messages, seconds=60).counts["passed"] == 1
+    assert row.next_check_at is not None
+    assert row.next_check_at <= clock.now()
+    again = {row.id: ValidateMessage(proxy_id=row.id, next_check_at=clock.epoch(row.next_check_at))}
+    assert validator.validate(again, seconds=60).counts["passed"] == 1
 
 
 def test_what_is_not_finished_in_time_comes_again(validator: Validator, loopback: Any) -> None:

@@ -1,11 +1,15 @@
-"""An invocation that is killed at any call of it, before or after the call's effect: nobody is lost, nobody counted twice."""
+"""An invocation that is killed at any call to AWS or step on the wire, before or after its effect: nobody is lost or counted twice."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -13,17 +17,20 @@ import pytest
 from botocore.client import BaseClient
 from proxypool.checks.check import Check, Verdict
 from proxypool.checks.validate import Validator
-from proxypool.proxies.proxy import Proxy, Status
+from proxypool.network.wire import Wire
+from proxypool.proxies.proxy import Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import ProxyRecord, due_shards
 
 from tests.support.builders import NOW
 from tests.support.checks import a_validator, at, messages, rows, tell, told
+from tests.support.stack import until
 
 CALLS = 40  # more than a batch makes
+STEPS = 80  # more than two checks and the questions to the judge take on the wire
 
 
-class Killed(BaseException):
-    """The process is gone: nothing of it runs any further."""
+class Killed(SystemExit):
+    """The process is gone: nothing of it runs any further. Of a kind that no task of an event loop keeps to itself."""
 
 
 @contextmanager
@@ -101,6 +108,112 @@ def _empty(this: Validator) -> None:
     for row in this.proxies.scan():
         this.checks.delete(row.id, this.checks.keys(row.id))
         boto3.client("dynamodb").delete_item(TableName=this.proxies.table_name, Key={"proxy_id": {"S": row.id}})
+
+
+@contextmanager
+def killed_on_the_wire(step: int, *, after: bool) -> Iterator[list[str]]:
+    """The process takes `step` steps on its connections, to judges and proxies alike, and then does nothing any more."""
+    made: list[str] = []
+    open_, send, read, call = Wire.open, Wire.send, Wire.read, BaseClient._make_api_call
+
+    def begin(name: str) -> bool:
+        """Whether this step, the last one, takes effect before the end; raises where it comes too late, or not at all."""
+        made.append(name)
+        if len(made) > step or (len(made) == step and not after):
+            raise Killed
+        return len(made) == step
+
+    async def opened(ip: str, port: int) -> Wire:
+        is_last = begin("connect")
+        wire = await open_(ip, port)
+        if is_last:
+            wire.close()  # as the system does for a process that is gone
+            raise Killed
+        return wire
+
+    def sent(self: Wire, data: bytes) -> None:
+        is_last = begin("send")
+        send(self, data)
+        if is_last:
+            raise Killed
+
+    async def was_read(self: Wire, reader: Any) -> Any:
+        is_last = begin("read")
+        found = await read(self, reader)
+        if is_last:
+            raise Killed
+        return found
+
+    def called(self: Any, operation: str, parameters: Any) -> Any:
+        if len(made) >= step:
+            raise Killed
+        return call(self, operation, parameters)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wire, "open", opened)
+        patch.setattr(Wire, "send", sent)
+        patch.setattr(Wire, "read", was_read)
+        patch.setattr(BaseClient, "_make_api_call", called)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The manifest of two proxies, one good and one with a page of its own, and of their judge; its key is `secret`."""
+    folder: Path = tmp_path_factory.mktemp("farm")
+    (folder / "key").write_text("secret")
+    command = [
+        sys.executable,
+        "-m",
+        "proxypool.local.farm",
+        "--state-dir",
+        str(folder),
+        "--key-file",
+        str(folder / "key"),
+    ]
+    with subprocess.Popen([*command, "-n", "2", "--mix", "fast=1,captive=1"]) as process:
+        try:
+            until(lambda: (folder / "farm.json").exists())
+            yield json.loads((folder / "farm.json").read_text())
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_batch_killed_at_any_step_on_the_wire_leaves_each_proxy_validated_once_or_due(
+    aws_endpoint: str, farm: dict[str, Any], after: bool
+) -> None:
+    """I8, I9, I13, input 83: for every k, killed at the k-th connect, send or read of all stages, then delivered again.
+
+    Each k has the two proxies under a user name of its own, so that one delivery at the end does for all.
+    """
+    this, all_rows, ended, k = _asking(farm), list[ProxyRecord](), False, 0
+    while not ended:
+        k += 1
+        assert k < STEPS, "two checks take fewer steps"
+        listed = [Proxy(Protocol.HTTP, one["host"], one["port"], f"k{k}") for one in farm["proxies"]]
+        new = this.proxies.upsert_many(listed, source_id="s", kind=Kind.UNKNOWN, tags=frozenset(), now=NOW).new
+
+        with killed_on_the_wire(k, after=after) as made:
+            with suppress(Killed):
+                this.validate(messages(new), seconds=60)
+            ended = len(made) < k
+        _once_or_due(this, list(new))
+        all_rows += new
+    at(this, NOW + timedelta(seconds=900)).validate(messages(all_rows), seconds=60)
+
+    done = _once_or_due(this, all_rows)
+    assert all(row.claim == 0 for row in done)
+    statuses = [one["truth"]["status"] for one in farm["proxies"]]
+    assert [(row.status, row.check.count) for row in done] == [(status, 1) for status in statuses] * k
+    assert k > 20  # the judge by both schemes and its canary, then the stages
+
+
+def _asking(farm: dict[str, Any]) -> Validator:
+    """A validator whose judge is the farm's."""
+    return a_validator(
+        judge_url=farm["judge_url"], judge_https_url=farm["judge_https_url"], judge_ca_file=farm["ca_file"],
+    )  # fmt: skip
 
 
 def test_a_slow_run_whose_claim_is_over_changes_nothing_any_more(

@@ -14,13 +14,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proxypool.local import screen, seed, state_folder
+from proxypool.local.own import OwnJudge
 from proxypool.local.process import LocalStackError, is_alive
-from proxypool.local.stack import Running
+from proxypool.local.stack import Plan, Running, running
 
 from tests.support.stack import ROOT, until
 
@@ -199,6 +201,23 @@ def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
     ]
     assert until(lambda: screen.can_lease(Running(**where(again))), 90)
     assert seed.call(again["api_url"], "POST", "/leases", {})["proxy_url"] in own
+
+
+def test_what_an_unreachable_judge_left_unchecked_is_leased_by_the_next_start(own: list[str], tmp_path: Path) -> None:
+    """The first start asks a judge that nobody can reach; the second its own, on the state of the first and on other ports.
+
+    Queues, stream and sweep all have to work again: nothing is leased from what the first start knew.
+    """
+    source = {"name": "mine", "inline": "\n".join(own)}
+    first = Plan(root=ROOT, folder=tmp_path, farm_size=0, own_ports=True, judge=OwnJudge(url="http://127.0.0.1:9/get"))
+    with running(first) as stack:
+        seed.seed(stack.api_url, [source], first.data)
+        until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"], 60)
+
+    with running(replace(first, judge=None)) as stack:
+        seed.seed(stack.api_url, [source], first.data)
+
+        assert until(lambda: screen.can_lease(stack), 60)
 
 
 def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> None:

@@ -12,12 +12,16 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from proxypool.events import Event
 from proxypool.local import template
+from proxypool.proxies.proxy import Status
+from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 from proxypool.state import SETTINGS_CACHE_SECONDS
 from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
 from proxypool_client import cli
 from typer.testing import CliRunner
+
+from tests.support.builders import a_record
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = template.load(ROOT / "template.yaml")
@@ -266,11 +270,48 @@ def test_a_queue_takes_no_more_of_the_accounts_concurrency_than_its_width(mappin
 
 @pytest.mark.parametrize("mapping", ["ScrapeMapping", "ValidateMapping", "IndexMapping"])
 def test_a_mapping_takes_back_what_failed_and_no_more(mapping: str) -> None:
-    """Input 73: partial batch responses on all three; a filter would delete messages for good."""
+    """Input 73: partial batch responses on all three; a filter would delete a queue's messages for good."""
     properties = RESOURCES[mapping]["Properties"]
 
     assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert "FilterCriteria" not in properties
+    assert ("FilterCriteria" in properties) is (mapping == "IndexMapping")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_heard"),
+    [
+        (None, Status.UNCHECKED, False),  # a list's new row
+        (Status.UNCHECKED, Status.UNCHECKED, False),  # its claim
+        (Status.UNCHECKED, Status.DEAD, False),
+        (Status.DEAD, None, False),  # pruned: it left the index when it died
+        (Status.UNCHECKED, Status.ACTIVE, True),
+        (Status.DEAD, Status.ACTIVE, True),
+        (Status.ACTIVE, Status.ACTIVE, True),
+        (Status.ACTIVE, Status.DEAD, True),
+        (Status.ACTIVE, Status.RETIRED, True),
+        (Status.ACTIVE, None, True),
+    ],
+)
+def test_the_index_hears_of_every_proxy_that_is_or_was_active(
+    before: Status | None, after: Status | None, is_heard: bool
+) -> None:
+    """I7 and I11: no other row has a place in Redis, so that a list of dead proxies costs no invocation and no memory."""
+    images = {
+        name: to_item(a_record(status=status)).serialize()
+        for name, status in (("OldImage", before), ("NewImage", after))
+        if status
+    }
+    filters = RESOURCES["IndexMapping"]["Properties"]["FilterCriteria"]["Filters"]
+
+    assert any(_matches(json.loads(one["Pattern"]), {"dynamodb": images}) for one in filters) is is_heard
+
+
+def _matches(pattern: dict[str, Any], value: dict[str, Any]) -> bool:
+    """Lambda's rule for patterns of names and lists of values."""
+    return all(
+        _matches(wanted, value.get(name, {})) if isinstance(wanted, dict) else value.get(name) in wanted
+        for name, wanted in pattern.items()
+    )
 
 
 def test_a_claim_outlives_the_run_that_made_it() -> None:

@@ -27,8 +27,8 @@ class ProxyPoolError(Exception):
 class ConfigurationError(ProxyPoolError):
     """An environment variable is missing or cannot be read."""
 
-    def __init__(self, variable: str) -> None:
-        super().__init__(f"environment variable {variable} is missing or cannot be read")
+    def __init__(self, variable: str, reason: str = "") -> None:
+        super().__init__(f"environment variable {variable} is missing or cannot be read{reason and f': {reason}'}")
         self.variable = variable
 
 

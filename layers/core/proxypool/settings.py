@@ -83,7 +83,7 @@ class Settings:
     sweep_page: int = 200
     sweep_max_proxies: int = 20_000
     pool_low_mark: int = 20
-    pool_low_filters: str = ""  # filters that are watched besides the whole pool, by commas, e.g. country=us
+    pool_low_filters: str = ""  # watched besides the whole pool, e.g. country=us,https=true;kind=residential
     freeze_min_asked: int = 30  # active proxies that a sweep must have asked
     freeze_percent: int = 60  # of them failed: effects of failures freeze
     thaw_percent: int = 30  # a later sweep under it ends that
@@ -124,11 +124,6 @@ class Settings:
     check_ttl_days: int = 30
     ledger_ttl_days: int = 90
     result_ttl_seconds: int = 3_600
-
-    @property
-    def low_countries(self) -> tuple[str, ...]:
-        """The countries of `pool_low_filters`."""
-        return tuple(text.strip().removeprefix("country=") for text in self.pool_low_filters.split(",") if text.strip())
 
     def need(self, name: str) -> str:
         """The value of a text field that the caller cannot do without; raises ConfigurationError when it is empty."""

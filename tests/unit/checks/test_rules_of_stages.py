@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,14 +14,18 @@ from proxypool.checks.cadence import is_full, is_suspect
 from proxypool.checks.canary import canary
 from proxypool.checks.check import Blame, Check, Reason, TargetVerdict, Verdict
 from proxypool.checks.checkers import BUILT_IN, Stage, stages
+from proxypool.checks.checkers.exit import note_exit
+from proxypool.checks.context import StageFailed
 from proxypool.checks.direct import bench, judges
 from proxypool.checks.explain import explain
 from proxypool.checks.geo import Whereabouts, locator
+from proxypool.checks.judge import Seen
 from proxypool.checks.rule import Rule, judge_answer, read_rule, read_rules
 from proxypool.checks.status import MAX_OTHER_EXITS, fold
 from proxypool.errors import ConfigurationError
+from proxypool.leases.index import REMOVED, entry
 from proxypool.proxies.proxy import Anonymity, Status
-from proxypool.proxies.record import CheckFacts, TargetFact
+from proxypool.proxies.record import CheckFacts, TargetFact, fresh_until
 from proxypool.settings import Settings
 
 from tests.support.builders import NOW, a_record
@@ -226,6 +231,51 @@ def test_a_database_says_where_an_exit_stands(tmp_path: Path) -> None:
 
     assert locate("198.51.100.7") == Whereabouts(country="de", region="be", asn=64_496)
     assert locate("8.8.8.8") == Whereabouts()
+
+
+@pytest.mark.parametrize(
+    "peer", ["10.0.0.1", "::ffff:10.0.0.1", "100.64.0.9", "fd00::1", "169.254.169.254", V4, "nonsense"]
+)
+def test_an_exit_that_is_private_or_our_own_is_a_loop(peer: str) -> None:
+    """Input 46: also where the judge itself says so, signed."""
+    probe: Any = SimpleNamespace(
+        bench=SimpleNamespace(own=frozenset({V4}), allow_loopback=False, locate=None), exits=[]
+    )
+
+    with pytest.raises(StageFailed, match=Reason.LOOP):
+        note_exit(probe, Seen(peer=peer, headers=(), scheme="http", signed=True))
+
+
+@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize(
+    "facts", [{}, {"tampered": True}, {"failures_in_row": 1}, {"interval_seconds": 7_200}, {"https": False}]
+)
+@pytest.mark.parametrize("age_hours", [None, 0, 2, 7])
+def test_explain_calls_leasable_what_the_index_takes(
+    status: Status, facts: dict[str, Any], age_hours: int | None
+) -> None:
+    """I7: the same answer as the ready index gives, with its reasons."""
+    checked_at = None if age_hours is None else NOW - timedelta(hours=age_hours)
+    record = a_record(status=status, check=CheckFacts(**facts), last_checked_at=checked_at, next_check_at=NOW)
+    fresh = fresh_until(record, Settings().max_age_seconds)
+    is_indexed = entry(record, Settings().max_age_seconds) != REMOVED and fresh is not None and fresh >= NOW
+
+    found = explain(record, NOW, Settings())
+
+    assert found["leasable"] is is_indexed
+    assert bool(found["reasons"]) is not is_indexed
+
+
+def test_explain_tells_of_a_target_rule_that_the_proxy_was_never_asked() -> None:
+    steady = CheckFacts(passed=9, count=9, light=1)
+    record = a_record(status=Status.ACTIVE, check=steady, last_checked_at=NOW, next_check_at=NOW)
+
+    asks = [
+        explain(record, NOW, Settings(), targets=hosts)["next"]["asks"]
+        for hosts in (frozenset(), frozenset({"a.example"}))
+    ]
+
+    assert asks == ["HTTP, exit and anonymity", "everything"]
 
 
 def test_explain_says_why_not_and_when_next() -> None:

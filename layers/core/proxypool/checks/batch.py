@@ -27,6 +27,7 @@ class Batch:
     outcome: Outcome
     results: list[tuple[str, ProxyRecord, Check]] = field(default_factory=list)
     held: list[Check] = field(default_factory=list)
+    crossed: bool = False  # whether a proxy became active, or ceased to be
 
     def take(self, page: list[Check]) -> list[Check]:
         """Notes results; returns those that may be written at once."""

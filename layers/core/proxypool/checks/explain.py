@@ -13,9 +13,14 @@ from proxypool.proxies.score import score
 from proxypool.settings import Settings
 
 
-def explain(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str, Any]:
+def explain(
+    record: ProxyRecord, now: datetime, settings: Settings, *, targets: frozenset[str] = frozenset()
+) -> dict[str, Any]:
     """`score` (0.0–1.0) with its parts and the evidence behind them, `leasable` with the `reasons` against it (none: []),
-    the targets that it is no good for, and the `next` check with what that will ask."""
+    the targets that it is no good for, and the `next` check with what that will ask; `targets` are the rules' hosts.
+
+    It speaks of the record alone: whether somebody holds the proxy now, or its breaker is open, Redis knows.
+    """
     parts, facts = score(record.check, record.lease), record.check
     reasons = _against(record, now, settings)
     seen = facts.passed + facts.failed
@@ -34,7 +39,7 @@ def explain(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str,
         "reasons": reasons,
         "not_for": sorted(host for host, fact in facts.targets.items() if fact.verdict != "ok"),
         "judged_by": facts.basis + ("" if facts.signed or not facts.basis else ", unsigned"),
-        "next": _next(record, now, settings),
+        "next": _next(record, now, settings, targets),
     }  # fmt: skip
 
 
@@ -56,7 +61,7 @@ def _against(record: ProxyRecord, now: datetime, settings: Settings) -> list[str
     return reasons
 
 
-def _next(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str, Any]:
+def _next(record: ProxyRecord, now: datetime, settings: Settings, targets: frozenset[str]) -> dict[str, Any]:
     due = record.next_check_at
     if due is None:
         return {"at": None, "because": "a retired proxy is not checked"}
@@ -70,5 +75,5 @@ def _next(record: ProxyRecord, now: datetime, settings: Settings) -> dict[str, A
         because = "it failed: soon again"
     else:
         because = "its regular check"
-    full = is_full(record, every=settings.check_tls_every)
+    full = is_full(record, every=settings.check_tls_every, targets=targets)
     return {"at": clock.iso(due), "because": because, "asks": "everything" if full else "HTTP, exit and anonymity"}

@@ -107,6 +107,8 @@ class Validator:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         await asyncio.to_thread(self._settle, batch)
+        if batch.crossed:
+            tell_when_low(self.state, self.settings)
         self._give_back(batch)
 
     async def _one(
@@ -153,8 +155,7 @@ class Validator:
             count(_METRICS[check.verdict] if check.proxy_id in took else Metric.CHECKS_SUPERSEDED)
         self._recheck_soon([after[id_] for id_ in took])
         self._file_anew([(before[check.proxy_id], check) for check in page if check.proxy_id in took])
-        if any(_crossed(before[id_].status, after[id_].status) for id_ in took):
-            tell_when_low(self.state, self.settings)
+        batch.crossed |= any(_crossed(before[id_].status, after[id_].status) for id_ in took)
 
     def _folded(self, record: ProxyRecord, check: Check) -> ProxyRecord:
         known = self.settings
@@ -204,13 +205,13 @@ class Validator:
             return ()
 
     def _judge_is_down(self, batch: Batch) -> None:
-        """Nothing is known then: scores and rows stay as they are, due as they were; the next sweep asks again."""
-        claims = {record.id: record.claim for record in batch.open_claims.values()}
-        self.proxies.release_claims(claims)
+        """Nothing is known then: scores and rows stay as they are, all are due, new ones too; the next sweep asks again."""
+        claimed = list(batch.open_claims.values())
+        self.proxies.return_unasked(claimed, now=self.now())
         batch.open_claims.clear()
-        batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claims)
-        count(Metric.CHECKS_INCONCLUSIVE, len(claims))
-        self._tell_of_the_judge("no answer", len(claims))
+        batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claimed)
+        count(Metric.CHECKS_INCONCLUSIVE, len(claimed))
+        self._tell_of_the_judge("no answer", len(claimed))
 
     def _tell_of_the_judge(self, reason: str, checks: int) -> None:
         """Once per outage: the mark goes when a batch finds a judge that answers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from proxypool.errors import ConfigurationError
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import Keys
 from proxypool.leases.pool import Limits, Pool
@@ -38,17 +39,26 @@ def sessions_of(settings: Settings) -> Sessions:
 
 
 def bridge_of(settings: Settings) -> Bridge:
-    """The bridge to DynamoDB. Its imports are here: the lease function starts without a vendor's library but redis-py."""
+    """The bridge to DynamoDB. Its imports are here: the lease function starts without a vendor's library but redis-py.
+
+    Raises ConfigurationError where the filters of proxy.pool_low cannot be read.
+    """
     from proxypool.leases.expire import Bridge
     from proxypool.leases.index import Index
     from proxypool.leases.ledger import Ledger
+    from proxypool.leases.watched import read_watched
     from proxypool.proxies.table import ProxyTable
     from proxypool.state import State
 
     cache = cache_of(settings)
+    try:
+        watched = read_watched(settings.pool_low_filters)
+    except ValueError as error:
+        raise ConfigurationError("POOL_LOW_FILTERS", str(error)) from error
     return Bridge(
         cache=cache,
-        countries=settings.low_countries,
+        watched=watched,
+        low_mark=settings.pool_low_mark,
         index=Index(cache, settings.max_age_seconds),
         ledger=Ledger(settings.need("leases_table"), settings.ledger_ttl_days),
         proxies=ProxyTable(settings.need("proxies_table")),

@@ -12,10 +12,10 @@ from proxypool.leases import journal, operator
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.journal import Entry, Kind
-from proxypool.leases.keys import ready_set
 from proxypool.leases.ledger import Ledger
 from proxypool.leases.pool import REASONS
-from proxypool.proxies.proxy import Anonymity, Protocol
+from proxypool.leases.watched import Watched
+from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.table import ProxyTable
 from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
 from proxypool.telemetry import Metric, count, count_by, log
@@ -45,7 +45,8 @@ class Bridge:
     state: State
     strict: bool  # after a loss of the cache, wait until no lost lease can live
     max_lease_seconds: int
-    countries: tuple[str, ...] = ()  # whose ready proxies are counted by themselves, for pool_low
+    watched: tuple[Watched, ...] = ()  # whose ready proxies are counted by themselves, for pool_low
+    low_mark: int = 0  # no further than to this many
 
     def run(self, run_id: str, *, until: float) -> dict[str, int]:
         """Runs all steps under the lock, long ones until that `time.monotonic()`; the counts, or {"locked": 1}."""
@@ -151,17 +152,13 @@ class Bridge:
             "journal_length": length,
             "journal_age_seconds": age_ms // 1000,
         }
-        ready_by = {f"country={country}": self._ready_in(country) for country in self.countries}
+        ready_by = {one.name: one.ready(self.cache, enough=self.low_mark) for one in self.watched}
         self.state.put(GAUGES, {"at": clock.iso(now), **gauges, "ready_by": ready_by})
         for metric, value in zip(_GAUGES, gauges.values(), strict=True):
             count(metric, value)
         for reason, number in zip(refused[::2], refused[1::2], strict=True):
             count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REASONS else "other")
         return gauges
-
-    def _ready_in(self, country: str) -> int:
-        sets = [ready_set(protocol, country, level.rank) for protocol in Protocol for level in Anonymity]
-        return sum(int(self.cache.command("ZCARD", f"{self.cache.keys.tag}:{name}")) for name in sets)
 
     def _fill(self, until: float) -> int:
         """Reads the table on from where the last run stopped; "filled" says that the end was reached."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from contextlib import suppress
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -11,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from proxypool.local.emulator import Clients
 
 EVERY_SECONDS = 2.0
+PAUSES_PER_ROUND = 10  # a round asks for each log stream: the busier the stack, the rarer
 GROUPS = "/aws/lambda/"
 
 
@@ -24,12 +27,13 @@ class Forwarder(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        """Forwards new lines every two seconds."""
-        while not self._over.wait(EVERY_SECONDS):
-            try:
+        """Forwards new lines every two seconds, or less often where that is a tenth of the time and more."""
+        pause = EVERY_SECONDS
+        while not self._over.wait(pause):
+            started = time.monotonic()
+            with suppress(ClientError, BotoCoreError):  # the emulator is busy or about to end
                 self.forward()
-            except (ClientError, BotoCoreError):  # the emulator is busy or about to end
-                continue
+            pause = max(EVERY_SECONDS, PAUSES_PER_ROUND * (time.monotonic() - started))
 
     def stop(self) -> None:
         """Ends the thread after the round at hand."""

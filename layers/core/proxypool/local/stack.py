@@ -91,6 +91,7 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     ports = choose_ports(plan, tell)
     clock = _Clock(tell)
     children = _Children(plan, way_out)
+    is_kept = (plan.data / "aws" / "state").exists()
     valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"]))
     aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"]))
     judge = plan.judge or _own_judge(plan, ports, children, tell)
@@ -108,8 +109,10 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     )
     if judge.key:
         clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
-    # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute.
-    clients("lambda").invoke(FunctionName=outputs["ExpireLeasesFunction"], InvocationType="Event", Payload=b"{}")
+    # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute. And what
+    # became due while nothing ran is checked now, not by the sweep of the next quarter of an hour.
+    for name in ("ExpireLeasesFunction", *(["RevalidateSweepFunction"] if is_kept else [])):
+        clients("lambda").invoke(FunctionName=outputs[name], InvocationType="Event", Payload=b"{}")
     clock.lap("deploy")
     metrics = Forwarder(clients)
     metrics.start()
@@ -195,6 +198,7 @@ def parameters(plan: Plan, judge: OwnJudge, redis_url: str) -> dict[str, str]:
     ca_file = "" if plan.judge else str(plan.data / "ca.pem")
     local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
              "BudgetUsd": "0", "Monitoring": "false", "ValidateWindowSeconds": "1",
+             "ValidateWidth": str(max(4, os.cpu_count() or 4)),  # each starts a Python; a batch has 200 checks in flight
              "AcknowledgePublicLists": "yes",  # the demo has none; `own.py` asks where the reader's file does
              "JudgeCaFile": ca_file, "JobsAnyDomain": "true", "JobsAllowHttp": "true"}  # fmt: skip
     return {**local, **asked, **(plan.parameters or {})}

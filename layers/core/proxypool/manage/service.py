@@ -151,7 +151,9 @@ class Manager:
     def proxy(self, proxy_id: str) -> dict[str, Any]:
         """One proxy, explained; raises NotFound."""
         record = self._proxy(proxy_id)
-        return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings)}
+        rules = read_rules(self.operator_settings()["targets"] or (), allow_loopback=self.settings.allow_loopback)
+        targets = frozenset(rule.host for rule in rules)
+        return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings, targets=targets)}
 
     def change_proxy(self, proxy_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """The proxy with its new tags, kind or slots; raises NotFound or Invalid."""

@@ -224,6 +224,15 @@ class ProxyTable:
         statement = f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 WHERE proxy_id = ? AND claim = ?'
         self._execute([(statement, parameters(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
 
+    def return_unasked(self, claimed: Sequence[ProxyRecord], *, now: datetime) -> None:
+        """Ends claims without a result, as if the message had not come; a proxy that was due later (a new one) is due now."""
+        statement = (
+            f'UPDATE "{self.table_name}" SET claim = ?, next_check_at = ?, version = version + 1 '
+            "WHERE proxy_id = ? AND claim = ?"
+        )
+        due = {record.id: clock.epoch(min(record.next_check_at or now, now)) for record in claimed}
+        self._execute([(statement, parameters(0, due[one.id], one.id, one.claim)) for one in claimed])
+
     def trimmed(self, record: ProxyRecord, unpruned: int) -> bool:
         """Sets how many check records the proxy has now, if its row is still as read; False where it changed."""
         item = self._model(record.id)

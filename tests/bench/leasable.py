@@ -1,0 +1,104 @@
+"""From a list to leases: a thousand fast proxies on the local stack, from the call for their scrape until all can be leased.
+
+Emulator, functions, farm and judge share the machine's cores, and are measured along: their CPU stands in the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from proxypool.leases.build import cache_of
+from proxypool.leases.cache import Cache
+from proxypool.local.seed import call
+from proxypool.local.stack import Plan, Running, running
+from proxypool.proxies.proxy import Protocol
+from proxypool.settings import Settings
+
+from tests.bench.row import Row
+from tests.support.servers import ROOT
+
+PROXIES = 1_000
+TARGET_SECONDS = 5
+WARM_RUNS = 3
+LIMIT_SECONDS = 120
+LOOK_SECONDS = 0.05
+LEASES_PER_CALL = 50
+
+
+def measure() -> list[Row]:
+    """The first list of a stack, whose functions start with it; then three others: their median is judged."""
+    lists = 1 + WARM_RUNS
+    plan_of = {"farm_size": lists * PROXIES, "farm_options": ("--mix", "fast=1"), "own_ports": True}
+    parameters = {"SchedulesState": "DISABLED", "OwnerQuota": str(lists * PROXIES)}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(Plan(root=ROOT, folder=Path(folder), parameters=parameters, **plan_of)) as stack,  # type: ignore[arg-type]
+    ):
+        lines = (Path(stack.farm or "").parent / "farm-list.txt").read_text().splitlines()
+        pages = [lines[start : start + PROXIES] for start in range(0, len(lines), PROXIES)]
+        cold = _seconds(stack, pages[0])
+        before = _cpu_seconds(stack)
+        warm = [_seconds(stack, page) for page in pages[1:]]
+        spent = {name: (seconds - before[name]) / WARM_RUNS for name, seconds in _cpu_seconds(stack).items()}
+        leased = _leased_at_once(stack, len(lines))
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(spent.items()))
+    reason = (
+        f"{sum(spent.values()):.1f} s of CPU ({parts}) on {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}"
+    )
+    return [
+        Row(name="1,000 fast proxies leasable, functions cold", value=cold, unit="s"),
+        Row(
+            name="1,000 fast proxies leasable",
+            value=statistics.median(warm),
+            unit="s",
+            target=TARGET_SECONDS,
+            reason=reason,
+        ),
+        Row(name="of all of them leased at once", value=leased, unit="", target=len(lines), at_least=True),
+    ]
+
+
+def _seconds(stack: Running, lines: list[str]) -> float:
+    """From the call that asks for the scrape until so many more proxies stand in the ready sets."""
+    body = {"inline": "\n".join(lines), "parser": "lines"}
+    source_id = call(stack.api_url, "POST", "/sources", body)["id"]
+    cache = cache_of(Settings(redis_url=stack.redis_url))
+    wanted = _ready(cache) + len(lines)
+    started = time.monotonic()
+    call(stack.api_url, "POST", f"/sources/{source_id}/scrape")
+    while (ready := _ready(cache)) < wanted:
+        if time.monotonic() - started > LIMIT_SECONDS:
+            raise RuntimeError(f"{wanted - ready} of {len(lines)} not leasable within {LIMIT_SECONDS} s")
+        time.sleep(LOOK_SECONDS)
+    return round(time.monotonic() - started, 2)
+
+
+def _ready(cache: Cache) -> int:
+    return int(cache.run("gauge", *Protocol)[0])
+
+
+def _leased_at_once(stack: Running, number: int) -> int:
+    body = {"count": LEASES_PER_CALL, "ttl_seconds": 900}
+    return sum(len(call(stack.api_url, "POST", "/leases", body)["leases"]) for _ in range(number // LEASES_PER_CALL))
+
+
+def _cpu_seconds(stack: Running) -> dict[str, float]:
+    """What the parts have spent so far, by name; the functions are the emulator's children. Nothing where there is no /proc."""
+    named = {pid: name for name, pid in stack.children.items()}
+    spent: defaultdict[str, float] = defaultdict(float)
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields: list[Any] = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it ended just now
+            continue
+        pid, parent = int(path.parent.name), int(fields[1])
+        name = named.get(pid) or ("functions" if named.get(parent) == "aws" else "")
+        if name:
+            spent[name] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent

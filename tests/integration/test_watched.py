@@ -1,0 +1,53 @@
+"""How many ready proxies fit a filter, counted in a real Valkey."""
+
+from __future__ import annotations
+
+import pytest
+from proxypool.leases import watched
+from proxypool.leases.watched import read_watched
+from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+
+from tests.support.leases import a_pool, a_record
+
+RECORDS = (
+    a_record(1, country="us"),
+    a_record(2, country="us", https=False, kind=Kind.RESIDENTIAL, tags=frozenset({"paid"})),
+    a_record(3, country="de", region="be", kind=Kind.RESIDENTIAL, sources=frozenset({"mine", "theirs"})),
+    a_record(4, country=None, anonymity=Anonymity.TRANSPARENT, protocol=Protocol.SOCKS5),
+    a_record(5, country="us", failures_in_row=1),  # active, and not ready
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "ready"),
+    [
+        ("country=us", 2),
+        ("country=fr", 0),
+        ("protocol=http", 3),
+        ("anonymity=anonymous", 3),
+        ("https=true", 3),
+        ("https=false", 1),
+        ("kind=residential", 2),
+        ("country=us,kind=residential", 1),
+        ("region=be", 1),
+        ("tag=paid", 1),
+        ("tag=pai", 0),
+        ("source=theirs", 1),
+        ("protocol=socks5,https=true", 1),
+    ],
+)
+def test_a_filter_counts_the_ready_proxies_that_fit_it(
+    valkey_url: str, monkeypatch: pytest.MonkeyPatch, text: str, ready: int
+) -> None:
+    monkeypatch.setattr(watched, "MEMBERS_PER_CALL", 2)
+    pool = a_pool(valkey_url, *RECORDS)
+    (filter_,) = read_watched(text)
+
+    assert filter_.ready(pool.cache, enough=20) == ready
+
+
+def test_no_more_members_are_read_than_the_mark_needs(valkey_url: str) -> None:
+    pool = a_pool(valkey_url, *RECORDS)
+    (filter_,) = read_watched("https=true")
+
+    assert filter_.ready(pool.cache, enough=2) == 2
