@@ -217,7 +217,7 @@ def test_a_renewed_lease_ends_as_much_later_as_the_pool_says(service: Service) -
         lease = pool.acquire()
         renewed = pool.renew(lease, 60)
 
-    assert renewed.deadline == lease.deadline + 30
+    assert renewed.deadline == pytest.approx(lease.deadline + 30, abs=1e-6)
     assert replace(renewed, deadline=lease.deadline, ttl_seconds=60) == lease
 
 
