@@ -61,7 +61,9 @@ class Mutant:
     @property
     def reason(self) -> str:
         """Why it may survive, or ""."""
-        return next((why for start, why in SURVIVORS.items() if f"{self.script}: {self.statement}".startswith(start)), "")
+        return next(
+            (why for start, why in SURVIVORS.items() if f"{self.script}: {self.statement}".startswith(start)), ""
+        )
 
 
 def mutants(script: str, server: redis.Redis) -> Iterator[Mutant]:
@@ -107,7 +109,7 @@ class Trial:
         found = yield
         if fixturedef.argname == "valkey_url":
             self.url = str(found)
-        return found  # noqa: B901 (how pytest wraps a hook)
+        return found
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """First the scripts as they are, which also starts the servers; then each mutant."""
@@ -132,7 +134,9 @@ class Trial:
 
     def _first_failure(self, session: pytest.Session, items: Sequence[pytest.Item]) -> str:
         """The first test that fails, and fails again: a busy machine kills no mutant."""
-        for item, following in zip(items, [*items[1:], items[0]], strict=True):  # never None: that would end the servers
+        for item, following in zip(
+            items, [*items[1:], items[0]], strict=True
+        ):  # never None: that would end the servers
             for _ in range(2):
                 session.testsfailed = 0
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -181,8 +185,23 @@ def tried(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
     settings.register_profile("mutate", derandomize=True, database=None, phases=[Phase.generate], deadline=None)
     settings.load_profile("mutate")
     trial = Trial(some, verbose)
-    options = ["--assert=plain", "-o", "addopts=--import-mode=importlib", "-p", "no:xdist", "-p", "no:terminal", "-p", "no:cacheprovider", "-o", f"timeout={SECONDS['test']}"]
-    pytest.main([*options, "-k", LEFT_OUT, *(name for name in [*POOL_TESTS, *SESSION_TESTS] if os.path.exists(name))], plugins=[trial])
+    options = [
+        "--assert=plain",
+        "-o",
+        "addopts=--import-mode=importlib",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:terminal",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        f"timeout={SECONDS['test']}",
+    ]
+    pytest.main(
+        [*options, "-k", LEFT_OUT, *(name for name in [*POOL_TESTS, *SESSION_TESTS] if os.path.exists(name))],
+        plugins=[trial],
+    )
     return trial.sound, trial.survivors
 
 

@@ -79,9 +79,7 @@ class Life:
         return self.ends[-1] if self.over is None else min(self.over, self.ends[-1])
 
 
-def violations(
-    calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping[str, int], total_ms: int
-) -> list[str]:
+def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping[str, int], total_ms: int) -> list[str]:
     """Each way in which the invariants were broken, beginning with its number; `caps` are the proxies' most holders."""
     lives: dict[str, Life] = {}
     return [
@@ -162,9 +160,7 @@ def _foreign_and_stale(lives: Mapping[str, Life], calls: Sequence[Call]) -> Iter
             yield f"I3 {lease_id} was released twice"
 
 
-def _counted_past_the_end(
-    lives: Mapping[str, Life], calls: Iterable[Call], caps: Mapping[str, int]
-) -> Iterator[str]:
+def _counted_past_the_end(lives: Mapping[str, Life], calls: Iterable[Call], caps: Mapping[str, int]) -> Iterator[str]:
     for call in calls:
         if call.op is Op.ACQUIRE and call.told is Told.FAIL:
             since = call.started - MEMORY_MS
