@@ -33,10 +33,12 @@ LUA = Path(cache.__file__).parent / "lua"
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
 POOL_TESTS = [
     f"tests/integration/test_lease_{part}.py"
-    for part in ("engine", "outcomes", "index", "sessions", "choice", "functions", "property", "machine", "history", "faults", "bridge")
+    for part in ("engine", "traces", "outcomes", "index", "sessions", "choice", "functions", "property", "machine", "history", "faults", "bridge")
 ]  # fmt: skip
 LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
-SURVIVORS: dict[str, str] = {}  # "script: beginning of the statement" -> why no test can fail
+SURVIVORS = {  # "script: beginning of the statement" -> why no test can fail
+    "head: call('HSET', TARGETS, target, 'h')": "open without an end counts as half-open: it is written for who reads it",
+}
 PROCESSES = 2
 STATEMENT_LINES = 60
 SECONDS = {"test": 20, "mutant": 240}  # without an end is noticed, too

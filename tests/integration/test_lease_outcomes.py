@@ -222,6 +222,24 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
         assert rig.take()
 
 
+@pytest.mark.parametrize("probed", [False, True], ids=["its time is over", "its probe is over"])
+def test_any_answer_closes_a_targets_breaker_that_waits_for_one(valkey_url: str, clock: None, probed: bool) -> None:
+    """I20: also to a lease from before; then everybody is let through."""
+    for rig in _rig(valkey_url, 8):
+        before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
+        for _ in range(5):
+            rig.use(Outcome.TARGET_ERROR)
+        rig.refused()
+        rig.wait(60_000)
+        if probed:
+            rig.take()
+            rig.wait(60_000)
+
+        rig.pool.report("bob", before.id, Outcome.OK)
+
+        assert len({rig.take().proxy_id for _ in range(3)}) == 3
+
+
 def test_one_bad_proxy_does_not_close_a_target(valkey_url: str, clock: None) -> None:
     """A timeout counts once per proxy: five of one are its own fault, and open its own breaker."""
     for rig in _rig(valkey_url, 2):
