@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +32,10 @@ from tests.support import servers
 
 LUA = Path(cache.__file__).parent / "lua"
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
-POOL_TESTS = [
-    f"tests/integration/test_lease_{part}.py"
-    for part in ("engine", "traces", "outcomes", "index", "sessions", "choice", "functions", "property", "machine", "history", "faults", "bridge")
-]  # fmt: skip
+PARTS = "engine traces outcomes index sessions choice functions property machine history faults bridge"
+POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
 LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
-SURVIVORS = {  # "script: beginning of the statement" -> why no test can fail
+SURVIVORS = {  # "script: beginning of the line" -> why no test can fail
     "head: call('HSET', TARGETS, target, 'h')": "open without an end counts as half-open: it is written for who reads it",
 }
 PROCESSES = 2
@@ -50,10 +49,11 @@ INNER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A script without one statement."""
+    """A script without one statement; `code` is the line on which that begins."""
 
     script: str
     line: int
+    code: str
     statement: str
     text: str
 
@@ -63,9 +63,7 @@ class Mutant:
     @property
     def reason(self) -> str:
         """Why it may survive, or ""."""
-        return next(
-            (why for start, why in SURVIVORS.items() if f"{self.script}: {self.statement}".startswith(start)), ""
-        )
+        return next((why for start, why in SURVIVORS.items() if f"{self.script}: {self.code}".startswith(start)), "")
 
 
 def mutants(script: str, server: redis.Redis) -> Iterator[Mutant]:
@@ -78,13 +76,16 @@ def mutants(script: str, server: redis.Redis) -> Iterator[Mutant]:
     for at, line in enumerate(lines):
         if line.partition("--")[0].strip(" ,\n") in NO_STATEMENT or line.startswith("#!"):
             continue
-        ends = (end for end in range(at + 1, at + STATEMENT_LINES) if loads("".join(lines[:at] + lines[end:])))
-        if end := next(ends, 0):
-            yield Mutant(script, at + 1, " ".join("".join(lines[at:end]).split()), "".join(lines[:at] + lines[end:]))
+        outer = (
+            ("".join(lines[at:end]), "".join(lines[:at] + lines[end:])) for end in range(at + 1, at + STATEMENT_LINES)
+        )
+        found = [next((one for one in outer if loads(one[1])), ("", ""))]
         for inner in INNER.finditer(line):
-            text = "".join([*lines[:at], line[: inner.start(1)], line[inner.end(1) :], *lines[at + 1 :]])
-            if loads(text):
-                yield Mutant(script, at + 1, inner[1], text)
+            rest = [*lines[:at], line[: inner.start(1)], line[inner.end(1) :], *lines[at + 1 :]]
+            found.append((inner[1], "".join(rest)))
+        for statement, text in found:
+            if statement and loads(text):
+                yield Mutant(script, at + 1, line.strip(), " ".join(statement.split()), text)
 
 
 @dataclass(slots=True, eq=False)
@@ -136,12 +137,11 @@ class Trial:
 
     def _first_failure(self, session: pytest.Session, items: Sequence[pytest.Item]) -> str:
         """The first test that fails, and fails again: a busy machine kills no mutant."""
-        for item, following in zip(
-            items, [*items[1:], items[0]], strict=True
-        ):  # never None: that would end the servers
+        following = [*items[1:], items[0]]  # never None: that would end the servers
+        for item, next_one in zip(items, following, strict=True):
             for _ in range(2):
                 session.testsfailed = 0
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
                 if not session.testsfailed:
                     break
             else:
@@ -160,15 +160,12 @@ class Trial:
                 failed = answer.read()
             return failed if os.waitpid(child, 0)[1] == 0 else "a test that has no end"
         threading.Timer(SECONDS["mutant"], os._exit, (1,)).start()
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            shutil.copytree(LUA, folder / "lua")
-            (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
-            cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
-            cache.source.cache_clear()
-            failed = self._first_failure(session, items)
-            os.write(writer, failed.encode())
-        os._exit(0)
+        try:
+            with changed(mutant):
+                os.write(writer, self._first_failure(session, items).encode())
+            os._exit(0)
+        finally:
+            os._exit(1)
 
     def _mend(self, session: pytest.Session) -> None:
         """Empties the server; starts another one if a script without an end runs there."""
@@ -182,27 +179,28 @@ class Trial:
             session.testsfailed = 0
 
 
+@contextmanager
+def changed(mutant: Mutant) -> Iterator[None]:
+    """From now on this process runs the mutant."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(LUA, folder / "lua")
+        (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
+        cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
+        cache.source.cache_clear()
+        yield
+
+
 def tried(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
     """Whether the tests pass without a mutation, and which of the mutants survive them."""
     settings.register_profile("mutate", derandomize=True, database=None, phases=[Phase.generate], deadline=None)
     settings.load_profile("mutate")
     trial = Trial(some, verbose)
-    options = [
-        "--assert=plain",
-        "-o",
-        "addopts=--import-mode=importlib",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:terminal",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        f"timeout={SECONDS['test']}",
-    ]
+    options = (
+        f"--assert=plain -o addopts=--import-mode=importlib -o timeout={SECONDS['test']} -p no:xdist -p no:terminal"
+    )
     pytest.main(
-        [*options, "-k", LEFT_OUT, *(name for name in [*POOL_TESTS, *SESSION_TESTS] if os.path.exists(name))],
-        plugins=[trial],
+        [*options.split(), "-p", "no:cacheprovider", "-k", LEFT_OUT, *POOL_TESTS, *SESSION_TESTS], plugins=[trial]
     )
     return trial.sound, trial.survivors
 

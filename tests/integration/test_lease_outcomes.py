@@ -222,6 +222,18 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
         assert rig.take()
 
 
+def test_a_proxys_breaker_does_not_count_what_a_dead_target_did(valkey_url: str, clock: None) -> None:
+    """I20, case 29: when the target's breaker opens, the failures before are taken back; four more are not five."""
+    for rig in _rig(valkey_url, 6):
+        suspected = [rig.use(Outcome.TIMEOUT) for _ in range(5)][0]
+        alone: dict[str, Any] = {"exclude": tuple(a_record(n).id for n in range(6) if a_record(n).id != suspected)}
+
+        for _ in range(4):
+            rig.use(Outcome.PROXY_ERROR, "", **alone)
+
+        assert rig.take("", **alone).proxy_id == suspected
+
+
 @pytest.mark.parametrize("probed", [False, True], ids=["its time is over", "its probe is over"])
 def test_any_answer_closes_a_targets_breaker_that_waits_for_one(valkey_url: str, clock: None, probed: bool) -> None:
     """I20: also to a lease from before; then everybody is let through."""
