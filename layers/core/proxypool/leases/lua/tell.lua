@@ -22,7 +22,6 @@ local function open_target(target, fails, lease)
       if tonumber(call('HGET', PROXY .. id, 'f') or 0) > 0 then call('HINCRBY', PROXY .. id, 'f', -1) end
     end
   end
-  call('DEL', FAILS .. target)
 end
 
 -- The target's breaker; returns whether a failure of the proxy is none of its own. A timeout counts once per proxy (it may
