@@ -12,6 +12,7 @@ from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
 from proxypool.proxies.score import score
 
+from tests.support.lease_clock import movable, set_clock
 from tests.support.leases import a_pool, a_record
 
 GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
@@ -165,6 +166,21 @@ def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str) -> None:
 
     assert len(pool.acquire("ann", Request(ttl_seconds=60, count=20, at_least=20))[0]) == 20
     assert len(pool.acquire("bob", Request(ttl_seconds=60, count=40, at_least=40))[0]) == 40
+
+
+def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -> None:
+    """I4, input 66: more of bob's ended before ann's than one acquire takes back by the way."""
+    with movable():
+        pool, now = (
+            a_pool(valkey_url, *(a_record(number) for number in range(20)), owner_quota=10),
+            int(time.time() * 1000),
+        )
+        for owner, ttl in (("bob", 1), ("ann", 2)):
+            set_clock(pool.cache, now)
+            pool.acquire(owner, Request(ttl_seconds=ttl, count=10))
+        set_clock(pool.cache, now + 2_000)
+
+        assert pool.acquire("ann", Request(ttl_seconds=60))
 
 
 def test_a_lease_record_that_is_gone_stops_nothing(valkey_url: str) -> None:
