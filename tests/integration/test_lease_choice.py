@@ -135,6 +135,18 @@ def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
     assert told == [{"candidates": 1, "filtered": 1, "leased": 0}] * 2
 
 
+def test_a_refusal_counts_who_waits_for_an_exit(valkey_url: str) -> None:
+    """Input 65: the proxy is free, its exit is not."""
+    pool = a_pool(valkey_url, a_record(1, exit_ip="127.1.0.9"), a_record(2, exit_ip="127.1.0.9"))
+    pool.cache.command("HSET", pool.cache.keys.settings, "exit_cap", "1")
+    pool.acquire("ann", Request(ttl_seconds=60))
+
+    with pytest.raises(PoolEmpty) as refusal:
+        pool.acquire("bob", Request(ttl_seconds=60))
+
+    assert refusal.value.problem()["reasons"] == {"candidates": 1, "exit_busy": 1, "leased": 1}
+
+
 def test_a_thousand_at_once_get_exactly_ten_leases(valkey_url: str) -> None:
     """Input 64, I1: ten proxies; the other 990 are told when to come back, spread out."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
