@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
+from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.score import score
 
 from tests.support.lease_clock import movable, set_clock
@@ -45,6 +46,16 @@ def test_best_takes_the_best_that_is_free(valkey_url: str) -> None:
 
     assert batch == ids[:1:-1]
     assert set(use(pool, Strategy.BEST, 3)) == {ids[1]}
+
+
+def test_best_takes_a_batch_from_the_set_where_the_best_are(valkey_url: str) -> None:
+    """Six of one protocol are all better than six of another."""
+    good = [a_record(number, passed=81.0, failed=1.0, protocol=Protocol.SOCKS5) for number in range(6)]
+    pool = a_pool(valkey_url, *good, *(a_record(number, passed=3.0, failed=1.0) for number in range(6, 12)))
+
+    leases, _ = pool.acquire("ann", Request(ttl_seconds=60, count=6, strategy=Strategy.BEST))
+
+    assert {lease.proxy_id for lease in leases} == {record.id for record in good}
 
 
 def test_round_robin_takes_each_in_turn(valkey_url: str) -> None:
