@@ -140,6 +140,35 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
     assert refusal.value.problem()["reasons"] == {"candidates": 0, "leased": 0}
 
 
+def test_a_refusal_of_a_moment_ago_is_told_again(valkey_url: str) -> None:
+    """Case 18: it is not worked out anew while its moment lasts."""
+    with movable():
+        pool, now, told = a_pool(valkey_url), int(time.time() * 1000), []
+        set_clock(pool.cache, now)
+        with pytest.raises(PoolEmpty):
+            pool.acquire("ann", Request(ttl_seconds=60))
+        (memo,) = pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")
+        pool.cache.command("SET", memo, f'{now + 200}|7|["told",1]')
+        for at in (199, 200):
+            set_clock(pool.cache, now + at)
+            with pytest.raises(PoolEmpty) as refusal:
+                pool.acquire("ann", Request(ttl_seconds=60))
+            told.append(refusal.value.problem()["reasons"])
+
+    assert told == [{"told": 1}, {"candidates": 0, "leased": 0}]
+
+
+def test_a_refusal_says_when_the_first_lease_ends(valkey_url: str) -> None:
+    """Input 64: five seconds, and the spread of those who come back."""
+    pool = a_pool(valkey_url, a_record(1))
+    pool.acquire("ann", Request(ttl_seconds=5))
+
+    with pytest.raises(PoolEmpty) as refusal:
+        pool.acquire("bob", Request(ttl_seconds=60))
+
+    assert 1 <= (refusal.value.retry_after_seconds or 0) <= 10
+
+
 def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
     """Case 33."""
     pool = a_pool(valkey_url, a_record(1, https=False))
@@ -195,6 +224,23 @@ def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str) -> None:
 
     assert len(pool.acquire("ann", Request(ttl_seconds=60, count=20, at_least=20))[0]) == 20
     assert len(pool.acquire("bob", Request(ttl_seconds=60, count=40, at_least=40))[0]) == 40
+
+
+def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> None:
+    """I4: more leases are over than one acquire takes back by the way; the choice among all begins anew."""
+    with movable():
+        others = [a_record(number, https=False, passed=3.0) for number in range(5)]
+        fitting = [a_record(number, passed=3.0) for number in (5, 6)]
+        best = a_record(7, passed=81.0, protocol=Protocol.SOCKS5)
+        pool, now = a_pool(valkey_url, *others, *fitting, best), int(time.time() * 1000)
+        set_clock(pool.cache, now)
+        pool.acquire("bob", Request(ttl_seconds=2, count=3, at_least=3, https=True))
+        pool.acquire("bob", Request(ttl_seconds=1, count=4, at_least=4))
+        set_clock(pool.cache, now + 2_000)
+
+        leases, _ = pool.acquire("ann", Request(ttl_seconds=60, https=True, strategy=Strategy.BEST))
+
+    assert [lease.proxy_id for lease in leases] == [best.id]
 
 
 def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -> None:

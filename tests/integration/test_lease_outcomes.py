@@ -273,19 +273,34 @@ def test_an_answer_of_the_target_ends_the_suspicion(valkey_url: str, clock: None
         assert rig.take()
 
 
+def forgotten(rig: Rig) -> bool:
+    """Whether nothing of the target is left some minutes later."""
+    tag = rig.pool.cache.keys.tag
+    for _ in range(3):
+        rig.wait(61_000)
+        while rig.pool.cache.run("expire", 10)[0]:
+            pass
+    left = rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}")
+    return not left and not rig.pool.cache.command("ZCARD", f"{tag}:due")
+
+
 def test_old_numbers_of_a_target_are_forgotten(rig: Rig) -> None:
     """Nothing of a target stays behind for ever."""
     tag = rig.pool.cache.keys.tag
     rig.use(Outcome.TIMEOUT)
     assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}") == 2
 
-    for _ in range(3):
-        rig.wait(61_000)
-        while rig.pool.cache.run("expire", 10)[0]:
-            pass
+    assert forgotten(rig)
 
-    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}") == 0
-    assert rig.pool.cache.command("ZCARD", f"{tag}:due") == 0
+
+def test_old_numbers_of_a_rate_are_forgotten(rig: Rig) -> None:
+    """I20: those that grants alone have left."""
+    tag = rig.pool.cache.keys.tag
+    rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, "rate:*", "1000 1")
+    rig.pool.release("ann", rig.take().id)
+    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}") == 1
+
+    assert forgotten(rig)
 
 
 def _memos(rig: Rig) -> list[str]:

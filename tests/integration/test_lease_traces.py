@@ -74,6 +74,22 @@ def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
         assert pool.acquire("bob", Request(ttl_seconds=60))
 
 
+def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> None:
+    """I2: not before, or a repeat would be granted; and not never."""
+    with movable():
+        pool, now = a_pool(valkey_url, a_record(1)), int(time.time() * 1000)
+        window_ms = (pool.limits.total_seconds + 2 * pool.limits.ttl_seconds) * 1000
+        kept = []
+        set_clock(pool.cache, now)
+        pool.acquire("ann", Request(ttl_seconds=60), key="k")
+        for at in (window_ms - 1, window_ms):
+            set_clock(pool.cache, now + at)
+            pool.cache.run("expire", 100)
+            kept.append(pool.cache.command("HLEN", f"{pool.cache.keys.tag}:asked"))
+
+    assert kept == [1, 0]
+
+
 def test_who_cannot_be_leased_stands_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
     with movable():
