@@ -22,6 +22,7 @@ from tests.support.leases import a_pool, a_record
 CLIENTS, REQUESTS = 16, 10
 CAPS = {a_record(number).id: 1 for number in range(6)} | {a_record(6).id: 2}
 TOTAL_SECONDS = 2
+PAUSE_SECONDS = 0.1  # of who was refused
 REPEATS = 4  # of a request whose answer was lost
 
 
@@ -65,6 +66,8 @@ class Client:
             call = self.call(Op.ACQUIRE, lambda: self.pool.acquire(self.owner, request, key=key)[0], mark=mark)
             if call.told is not Told.UNKNOWN:
                 break
+        if call.told is Told.FAIL:
+            time.sleep(PAUSE_SECONDS)
         return call.shown
 
     def use(self, lease: Shown, draw: random.Random) -> None:
