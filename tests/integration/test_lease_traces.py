@@ -51,7 +51,7 @@ def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, 
             assert pool.release_many("ann", [lease.id for lease in leases]) == []
         else:
             set_clock(pool.cache, now + 60_000)
-            pool.cache.run("expire", 100)
+            assert pool.cache.run("expire", 100) == [3, 3]  # things, and leases among them
 
         assert len(leases) == 3
         set_clock(pool.cache, now)
