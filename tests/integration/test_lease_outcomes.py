@@ -234,6 +234,30 @@ def test_a_proxys_breaker_does_not_count_what_a_dead_target_did(valkey_url: str,
         assert rig.take("", **alone).proxy_id == suspected
 
 
+def test_failures_that_are_far_apart_open_no_breaker_of_a_target(valkey_url: str, clock: None) -> None:
+    """I20: five within a minute would."""
+    for rig in _rig(valkey_url, 2):
+        for _ in range(5):
+            rig.use(Outcome.TARGET_ERROR)
+            rig.wait(60_000)
+
+        assert rig.take()
+
+
+def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str, clock: None) -> None:
+    """Case 29, I20: a lease from before, which found out late."""
+    for rig in _rig(valkey_url, 8):
+        before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
+        for _ in range(5):
+            rig.use(Outcome.TARGET_ERROR)
+
+        rig.pool.report("bob", before.id, Outcome.TIMEOUT)
+
+        assert rig.pool.cache.command("HGET", f"{rig.pool.cache.keys.tag}:p:{before.proxy_id}", "f") is None
+        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        assert journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
+
+
 @pytest.mark.parametrize("probed", [False, True], ids=["its time is over", "its probe is over"])
 def test_any_answer_closes_a_targets_breaker_that_waits_for_one(valkey_url: str, clock: None, probed: bool) -> None:
     """I20: also to a lease from before; then everybody is let through."""

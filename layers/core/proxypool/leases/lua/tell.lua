@@ -51,10 +51,7 @@ end
 local function judge_proxy(id)
   local key = PROXY .. id
   if proxy_did == 'p' then
-    if call('HDEL', key, 'f', 'b') > 0 then
-      call('ZREM', DUE, 'b' .. id)
-      r.place(id)
-    end
+    if call('HDEL', key, 'f', 'b') > 0 then r.place(id) end
   elseif call('HINCRBY', key, 'f', 1) >= failures or call('HGET', key, 'b') == 'h' then
     call('HSET', key, 'b', 'o')
     call('ZADD', DUE, now + open_ms, 'b' .. id)
