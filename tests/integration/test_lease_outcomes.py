@@ -184,6 +184,21 @@ def test_a_proxys_breaker_opens_tries_one_lease_and_closes(valkey_url: str, cloc
         assert rig.take("")
 
 
+def test_a_probe_that_is_well_opens_a_gateway_for_others_at_once(valkey_url: str, clock: None) -> None:
+    """I20, case 23: its report is enough, it need not be given back."""
+    pool = a_pool(valkey_url, a_record(1, slots=2, interval_seconds=10**6), breaker_failures=1)
+    rig = Rig(pool, int(time.time() * 1000))
+    rig.use(Outcome.PROXY_ERROR, "")
+    rig.wait(60_000)
+    probe = rig.take("")
+    rig.refused("")
+
+    pool.report("ann", probe.id, Outcome.OK)
+
+    assert rig.take("").proxy_id == probe.proxy_id
+    pool.cache.close()
+
+
 def test_a_success_in_between_starts_the_count_again(valkey_url: str, clock: None) -> None:
     """Failures count in a row."""
     for rig in _rig(valkey_url, 1):
@@ -238,8 +253,8 @@ def test_failures_that_are_far_apart_open_no_breaker_of_a_target(valkey_url: str
     """I20: five within a minute would."""
     for rig in _rig(valkey_url, 2):
         for _ in range(5):
-            rig.use(Outcome.TARGET_ERROR)
             rig.wait(60_000)
+            rig.use(Outcome.TARGET_ERROR)
 
         assert rig.take()
 

@@ -44,7 +44,6 @@ local function judge_target(id, lease)
       return true
     end
   end
-  return false
 end
 
 -- The proxy's breaker: a failed probe opens it again at once.
