@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool.errors import NotFound, PoolEmpty
+from proxypool.leases import journal
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Protocol
@@ -109,6 +110,34 @@ def test_who_cannot_be_leased_stands_in_no_ready_set(valkey_url: str) -> None:
 
         assert ready(pool) == 0
         assert not [key for key in keys_of(pool.cache) if ":r:" in key or key.endswith(":fresh")]
+
+
+def test_a_gateway_whose_breaker_opens_leaves_the_ready_sets_although_it_has_slots(valkey_url: str) -> None:
+    """I7, case 23: at the report, not when the lease is given back."""
+    pool = a_pool(valkey_url, a_record(1, slots=3), breaker_failures=1)
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    assert ready(pool) == 1
+
+    pool.report("ann", lease.id, Outcome.PROXY_ERROR)
+
+    assert ready(pool) == 0
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_the_journal_tells_a_leases_outcome(valkey_url: str, reported: bool) -> None:
+    """I23: told with the release, or before it."""
+    pool = a_pool(valkey_url, a_record(1))
+    lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
+    if reported:
+        pool.report("ann", lease.id, Outcome.BLOCKED)
+    pool.release("ann", lease.id, None if reported else Outcome.BLOCKED)
+
+    entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.log, "-", "+"))
+
+    assert [(row.ended, row.outcome) for row in journal.ledger_rows(entries)] == [("released", "blocked")]
+    assert [one.outcome for one in entries if one.kind in (journal.Kind.OUTCOME, journal.Kind.RELEASE)] == [
+        "blocked"
+    ] * 2
 
 
 def test_nothing_but_its_version_stays_of_a_removed_proxy(valkey_url: str) -> None:
