@@ -58,8 +58,8 @@ check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
 bench: .venv/.done  ## the measurements; ONLY=name for one
 	$(BIN)/python -m tests.bench $(if $(ONLY),--only "$(ONLY)")
 
-mutate: .venv/.done  ## delete each statement of the lease scripts in turn: some test must fail (hours; SCRIPT=name for one)
-	$(BIN)/python tools/mutate.py $(if $(SCRIPT),--script "$(SCRIPT)")
+mutate: .venv/.done  ## delete each statement of the lease scripts in turn: some test must fail (about half an hour; SCRIPT=name for one)
+	$(BIN)/python -m tools.mutate $(if $(SCRIPT),--script "$(SCRIPT)")
 
 build: .venv/.done  ## the layers for Lambda in build/aws, or with HOST=1 for this machine in build/host
 	$(BIN)/python tools/build.py $(if $(HOST),host,aws)

@@ -1,90 +1,230 @@
-"""`python tools/mutate.py [--script NAME] [--every N] [--seconds S]`: deletes each statement of the lease scripts in turn.
+"""`python -m tools.mutate [--script NAME]`: deletes each statement of the lease scripts in turn; some test must fail.
 
-Some test must fail for each; those that all tests survive are printed, and stand in SURVIVORS with the reason, or are a gap.
-A statement is a line that the script still loads without; what opens or closes a block goes with no line of its own.
+A statement begins on a line and takes the fewest lines without which the script still loads; where a line holds several, each
+of them counts, too. Mutants that all tests survive are printed, and stand in SURVIVORS with the reason, or are a gap.
+Two processes, each with servers of its own, collect the tests once; each mutant runs in a fork of that, and the tests that
+failed for earlier mutants of its script come first.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
-import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-LUA = Path("layers/core/proxypool/leases/lua")
-TESTS = [
-    "tests/integration/test_lease_engine.py",
-    "tests/integration/test_lease_choice.py",
-    "tests/integration/test_lease_outcomes.py",
-    "tests/integration/test_lease_sessions.py",
-    "tests/integration/test_lease_index.py",
-    "tests/integration/test_lease_faults.py",
-    "tests/integration/test_lease_property.py",
-    "tests/integration/test_lease_machine.py",
-]
-SURVIVORS = {
-    "math.randomseed(": "without it a fresh server draws one fixed sequence: seen only across restarts",
+import pytest
+import redis
+from hypothesis import Phase, settings
+from proxypool.leases import cache
+
+from tests.support import servers
+
+LUA = Path(cache.__file__).parent / "lua"
+SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
+PARTS = "engine traces outcomes index sessions choice functions property machine history faults"
+POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
+LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
+SURVIVORS = {  # "script: beginning of the line" -> why no test can fail
+    "choose: from = from + width": "speed: else the next draw looks at the same heads again before it looks further",
+    "grant: g.times = nil": "speed: else what was written for a proxy's first slot is written again for each",
+    "head: if made then return made end": "speed: else the functions are made again each time they are asked for",
+    "head: if not due[1] then return 0, 0 end": "speed: else the functions are made where nothing ends",
+    "head: call('HSET', TARGETS, target, 'h')": "open without an end counts as half-open: it is written for who reads it",
 }
-MUTANT_SECONDS = 240
+PROCESSES = 2
+STATEMENT_LINES = 60
+SECONDS = {"test": 20, "mutant": 240}  # without an end is noticed, too
+LATE = re.compile("Unavailable|Timeout")
+NO_STATEMENT = ("", "end", "else", "end)", "}", "repeat")
+START = r"(?:call|return|finish|place|r\.\w+)\b"  # of a statement that shares its line
+INNER = re.compile(rf"(?:\bthen|\belse|\bdo|\)) +({START}.*?)(?= +(?:{START}|else\b|end\b)|$)")
 
 
-def statements(text: str) -> list[int]:
-    """The numbers (from 0) of lines that may be a statement of their own."""
-    found = []
-    for number, line in enumerate(text.splitlines()):
-        code = line.partition("--")[0].strip()
-        if code and not line.startswith("#!") and code not in ("end", "else", "end)", "}", "repeat"):
-            found.append(number)
-    return found
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A script without one statement; `code` is the line on which that begins."""
+
+    script: str
+    line: int
+    code: str
+    statement: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.script}.lua:{self.line}: {self.statement[:140]}"
+
+    @property
+    def reason(self) -> str:
+        """Why it may survive, or ""."""
+        return next((why for start, why in SURVIVORS.items() if f"{self.script}: {self.code}".startswith(start)), "")
 
 
-def survives(folder: Path) -> bool:
-    """Whether all tests pass on the mutant, or it does not even load (then it is none)."""
-    paths = os.pathsep.join(str(folder / part) for part in ("layers/core", "layers/client"))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *TESTS]
-    try:
-        done = subprocess.run(  # noqa: S603 (our own tests)
-            command, cwd=folder, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, timeout=MUTANT_SECONDS
+def mutants(script: str, server: redis.Redis) -> Iterator[Mutant]:
+    """All of one script that the server can load."""
+    lines = (LUA / f"{script}.lua").read_text().splitlines(keepends=True)
+
+    def loads(text: str) -> bool:
+        return bool(server.eval("return loadstring(ARGV[1]) and 1 or 0", 0, text.replace("#!", "--", 1)))
+
+    for at, line in enumerate(lines):
+        if line.partition("--")[0].strip(" ,\n") in NO_STATEMENT or line.startswith("#!"):
+            continue
+        outer = (
+            ("".join(lines[at:end]), "".join(lines[:at] + lines[end:])) for end in range(at + 1, at + STATEMENT_LINES)
         )
-    except subprocess.TimeoutExpired:  # a loop without an end is noticed, too
-        return False
-    return done.returncode == 0
+        found = [next((one for one in outer if loads(one[1])), ("", ""))]
+        for inner in INNER.finditer(line):
+            rest = [*lines[:at], line[: inner.start(1)], line[inner.end(1) :], *lines[at + 1 :]]
+            found.append((inner[1], "".join(rest)))
+        for statement, text in found:
+            if statement and loads(text):
+                yield Mutant(script, at + 1, line.strip(), " ".join(statement.split()), text)
+
+
+@dataclass(slots=True, eq=False)
+class Trial:
+    """A pytest plugin: instead of running the tests once, it runs them for each mutant until one fails."""
+
+    mutants: Sequence[Mutant]
+    verbose: bool
+    out: int = field(default_factory=lambda: os.dup(1))  # pytest takes the other one
+    survivors: list[Mutant] = field(default_factory=list)
+    sound: bool = False  # without a mutation all tests pass
+    kills: Counter[tuple[str, str]] = field(default_factory=Counter)  # script, test
+    url: str = ""
+    why: str = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keeps why a test failed."""
+        if report.failed:
+            self.why = report.longreprtext
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
+        """Learns where the server is."""
+        found = yield
+        if fixturedef.argname == "valkey_url":
+            self.url = str(found)
+        return found
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """First the scripts as they are, which also starts the servers; then each mutant."""
+        failed = self._first_failure(session, session.items)
+        self.sound = not failed
+        for mutant in self.mutants if self.sound else ():
+            started = time.monotonic()
+            failed = self._killer(session, mutant)
+            seconds = time.monotonic() - started
+            self.kills[mutant.script, failed] += seconds < SECONDS["test"] / 4
+            if not failed:
+                self.survivors.append(mutant)
+            if self.verbose or not (failed or mutant.reason):
+                self._say(f"{seconds:5.1f} s  {mutant}  -- {failed or mutant.reason or 'NO TEST FAILS'}")
+            self._mend(session)
+        if not self.sound:
+            self._say(f"without a mutation: {failed} fails\n{self.why}")
+        return True
+
+    def _say(self, text: str) -> None:
+        os.write(self.out, f"{text}\n".encode())
+
+    def _first_failure(self, session: pytest.Session, items: Sequence[pytest.Item]) -> str:
+        """The first test that fails; twice, if answers were late: a busy machine kills no mutant."""
+        following = [*items[1:], items[0]]  # never None: that would end the servers
+        for item, next_one in zip(items, following, strict=True):
+            for _ in range(2):
+                session.testsfailed = 0
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
+                if not session.testsfailed or not LATE.search(self.why):
+                    break
+            if session.testsfailed:
+                return item.nodeid
+        return ""
+
+    def _killer(self, session: pytest.Session, mutant: Mutant) -> str:
+        """The test that fails, in a process that ends with it; "" where none does."""
+        wanted = SESSION_TESTS if mutant.script.startswith("session_") else POOL_TESTS
+        items = [item for item in session.items if item.nodeid.partition("::")[0] in wanted]
+        items.sort(key=lambda item: -self.kills[mutant.script, item.nodeid])
+        reader, writer = os.pipe()
+        if child := os.fork():
+            os.close(writer)
+            with os.fdopen(reader) as answer:
+                failed = answer.read()
+            return failed if os.waitpid(child, 0)[1] == 0 else "a test that has no end"
+        threading.Timer(SECONDS["mutant"], os._exit, (1,)).start()
+        try:
+            with changed(mutant):
+                os.write(writer, self._first_failure(session, items).encode())
+            os._exit(0)
+        finally:
+            os._exit(1)
+
+    def _mend(self, session: pytest.Session) -> None:
+        """Empties the server; starts another one if a script without an end runs there."""
+        try:
+            with redis.Redis.from_url(self.url, socket_timeout=2) as server:
+                server.flushall()
+                server.script_flush()
+        except redis.RedisError:
+            for following in (None, session.items[-1]):
+                session.items[0].config.hook.pytest_runtest_protocol(item=session.items[0], nextitem=following)
+            session.testsfailed = 0
+
+
+@contextmanager
+def changed(mutant: Mutant) -> Iterator[None]:
+    """From now on this process runs the mutant."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shutil.copytree(LUA, folder / "lua")
+        (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
+        cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
+        cache.source.cache_clear()
+        yield
+
+
+def tried(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
+    """Whether the tests pass without a mutation, and which of the mutants survive them."""
+    settings.register_profile("mutate", derandomize=True, database=None, phases=[Phase.generate], deadline=None)
+    settings.load_profile("mutate")
+    trial = Trial(some, verbose)
+    options = (
+        f"--assert=plain -o addopts=--import-mode=importlib -o timeout={SECONDS['test']} -p no:xdist -p no:terminal"
+    )
+    pytest.main(
+        [*options.split(), "-p", "no:cacheprovider", "-k", LEFT_OUT, *POOL_TESTS, *SESSION_TESTS], plugins=[trial]
+    )
+    return trial.sound, trial.survivors
 
 
 def main() -> None:
-    """Prints each survivor; exits 1 if there is one without a reason."""
+    """Exits 1 if there is a survivor without a reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--script", help="one of the files, without .lua")
-    parser.add_argument("--every", type=int, default=1, help="only each n-th statement")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that time")
+    parser.add_argument("--verbose", action="store_true", help="say of each mutant which test fails")
     wanted = parser.parse_args()
-    end, tried, gaps = time.monotonic() + wanted.seconds, 0, 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for part in ("layers", "functions", "tests", "pyproject.toml", "template.yaml"):
-            source = ROOT / part
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
-        for path in sorted((folder / LUA).glob(f"{wanted.script or '*'}.lua")):
-            text = path.read_text()
-            for number in statements(text)[:: wanted.every]:
-                if time.monotonic() > end:
-                    break
-                lines = text.splitlines(keepends=True)
-                path.write_text("".join(lines[:number] + lines[number + 1 :]))
-                tried += 1
-                if survives(folder):
-                    line = lines[number].strip()
-                    reason = next((why for start, why in SURVIVORS.items() if line.startswith(start)), "")
-                    gaps += not reason
-                    print(f"{path.name}:{number + 1}: {line}  -- {reason or 'NO TEST FAILS'}", flush=True)
-            path.write_text(text)
-    print(f"{tried} mutants, {gaps} without a failing test")
-    sys.exit(bool(gaps))
+    with servers.valkey_cluster() as url, redis.Redis.from_url(url) as server:
+        names = sorted(path.stem for path in LUA.glob(f"{wanted.script or '*'}.lua"))
+        found = [mutant for name in names for mutant in mutants(name, server)]
+    shares = [found[number::PROCESSES] for number in range(PROCESSES)]
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        done = list(pool.map(tried, shares, [wanted.verbose] * PROCESSES))
+    survivors = [mutant for _, some in done for mutant in some]
+    gaps = sum(not mutant.reason for mutant in survivors)
+    print(f"{len(found)} mutants, {len(survivors)} survive, {gaps} of them without a reason")
+    sys.exit(bool(gaps) or not all(sound for sound, _ in done))
 
 
 if __name__ == "__main__":

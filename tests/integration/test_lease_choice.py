@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
+from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.score import score
 
+from tests.support import servers
+from tests.support.lease_clock import movable, set_clock
 from tests.support.leases import a_pool, a_record
 
 GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
@@ -46,6 +49,16 @@ def test_best_takes_the_best_that_is_free(valkey_url: str) -> None:
     assert set(use(pool, Strategy.BEST, 3)) == {ids[1]}
 
 
+def test_best_takes_a_batch_from_the_set_where_the_best_are(valkey_url: str) -> None:
+    """Six of one protocol are all better than six of another."""
+    good = [a_record(number, passed=81.0, failed=1.0, protocol=Protocol.SOCKS5) for number in range(6)]
+    pool = a_pool(valkey_url, *good, *(a_record(number, passed=3.0, failed=1.0) for number in range(6, 12)))
+
+    leases, _ = pool.acquire("ann", Request(ttl_seconds=60, count=6, strategy=Strategy.BEST))
+
+    assert {lease.proxy_id for lease in leases} == {record.id for record in good}
+
+
 def test_round_robin_takes_each_in_turn(valkey_url: str) -> None:
     """Nobody twice before everybody once."""
     pool, ids = graded(valkey_url)
@@ -76,11 +89,16 @@ def test_random_asks_no_score_and_weighted_does(valkey_url: str) -> None:
     assert set(weighted) == set(ids)
 
 
-def test_two_servers_do_not_draw_one_sequence(valkey_url: str) -> None:
-    """The draw is seeded by the request."""
-    pool, _ = graded(valkey_url)
+def test_two_servers_do_not_draw_one_sequence() -> None:
+    """The draw is seeded by the request: a server that has just started draws as freely as any."""
+    drawn = []
+    for _ in range(2):
+        with servers.valkey_cluster() as url:
+            pool, _ids = graded(url)
+            drawn.append(use(pool, Strategy.RANDOM, 12))
+            pool.cache.close()
 
-    assert use(pool, Strategy.RANDOM, 12) != use(pool, Strategy.RANDOM, 12)
+    assert drawn[0] != drawn[1]
 
 
 def test_a_refusal_is_remembered_for_the_same_wish_alone(valkey_url: str) -> None:
@@ -122,6 +140,35 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
     assert refusal.value.problem()["reasons"] == {"candidates": 0, "leased": 0}
 
 
+def test_a_refusal_of_a_moment_ago_is_told_again(valkey_url: str) -> None:
+    """Case 18: it is not worked out anew while its moment lasts."""
+    with movable():
+        pool, now, told = a_pool(valkey_url), int(time.time() * 1000), []
+        set_clock(pool.cache, now)
+        with pytest.raises(PoolEmpty):
+            pool.acquire("ann", Request(ttl_seconds=60))
+        (memo,) = pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")
+        pool.cache.command("SET", memo, f'{now + 200}|7|["told",1]')
+        for at in (199, 200):
+            set_clock(pool.cache, now + at)
+            with pytest.raises(PoolEmpty) as refusal:
+                pool.acquire("ann", Request(ttl_seconds=60))
+            told.append(refusal.value.problem()["reasons"])
+
+    assert told == [{"told": 1}, {"candidates": 0, "leased": 0}]
+
+
+def test_a_refusal_says_when_the_first_lease_ends(valkey_url: str) -> None:
+    """Input 64: five seconds, and the spread of those who come back."""
+    pool = a_pool(valkey_url, a_record(1))
+    pool.acquire("ann", Request(ttl_seconds=5))
+
+    with pytest.raises(PoolEmpty) as refusal:
+        pool.acquire("bob", Request(ttl_seconds=60))
+
+    assert 1 <= (refusal.value.retry_after_seconds or 0) <= 10
+
+
 def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
     """Case 33."""
     pool = a_pool(valkey_url, a_record(1, https=False))
@@ -132,6 +179,18 @@ def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
         told.append(refusal.value.problem()["reasons"])
 
     assert told == [{"candidates": 1, "filtered": 1, "leased": 0}] * 2
+
+
+def test_a_refusal_counts_who_waits_for_an_exit(valkey_url: str) -> None:
+    """Input 65: the proxy is free, its exit is not."""
+    pool = a_pool(valkey_url, a_record(1, exit_ip="127.1.0.9"), a_record(2, exit_ip="127.1.0.9"))
+    pool.cache.command("HSET", pool.cache.keys.settings, "exit_cap", "1")
+    pool.acquire("ann", Request(ttl_seconds=60))
+
+    with pytest.raises(PoolEmpty) as refusal:
+        pool.acquire("bob", Request(ttl_seconds=60))
+
+    assert refusal.value.problem()["reasons"] == {"candidates": 1, "exit_busy": 1, "leased": 1}
 
 
 def test_a_thousand_at_once_get_exactly_ten_leases(valkey_url: str) -> None:
@@ -165,6 +224,38 @@ def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str) -> None:
 
     assert len(pool.acquire("ann", Request(ttl_seconds=60, count=20, at_least=20))[0]) == 20
     assert len(pool.acquire("bob", Request(ttl_seconds=60, count=40, at_least=40))[0]) == 40
+
+
+def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> None:
+    """I4: more leases are over than one acquire takes back by the way; the choice among all begins anew."""
+    with movable():
+        others = [a_record(number, https=False, passed=3.0) for number in range(5)]
+        fitting = [a_record(number, passed=3.0) for number in (5, 6)]
+        best = a_record(7, passed=81.0, protocol=Protocol.SOCKS5)
+        pool, now = a_pool(valkey_url, *others, *fitting, best), int(time.time() * 1000)
+        set_clock(pool.cache, now)
+        pool.acquire("bob", Request(ttl_seconds=2, count=3, at_least=3, https=True))
+        pool.acquire("bob", Request(ttl_seconds=1, count=4, at_least=4))
+        set_clock(pool.cache, now + 2_000)
+
+        leases, _ = pool.acquire("ann", Request(ttl_seconds=60, https=True, strategy=Strategy.BEST))
+
+    assert [lease.proxy_id for lease in leases] == [best.id]
+
+
+def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -> None:
+    """I4, input 66: more of bob's ended before ann's than one acquire takes back by the way."""
+    with movable():
+        pool, now = (
+            a_pool(valkey_url, *(a_record(number) for number in range(20)), owner_quota=10),
+            int(time.time() * 1000),
+        )
+        for owner, ttl in (("bob", 1), ("ann", 2)):
+            set_clock(pool.cache, now)
+            pool.acquire(owner, Request(ttl_seconds=ttl, count=10))
+        set_clock(pool.cache, now + 2_000)
+
+        assert pool.acquire("ann", Request(ttl_seconds=60))
 
 
 def test_a_lease_record_that_is_gone_stops_nothing(valkey_url: str) -> None:

@@ -143,3 +143,22 @@ def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(va
     later = a_record(1, version=2, targets=facts, next_check_at=now - timedelta(seconds=1))
     other = a_pool(valkey_url, later)
     assert other.acquire("ann", Request(ttl_seconds=60, target="shop.example"))
+
+
+def test_an_exit_that_rested_is_forgotten(valkey_url: str) -> None:
+    """Case 7: nothing of a target stays behind for ever."""
+    now = datetime.now(UTC)
+    with movable():
+        rests = {
+            "targets": {"shop.example": TargetFact(verdict="banned", at=now)},
+            "next_check_at": now + timedelta(minutes=10),
+        }
+        pool = a_pool(valkey_url, a_record(1, **rests))
+        pace = f"{pool.cache.keys.tag}:pace:shop.example"
+        left = []
+        for minutes in (2, 12):
+            set_clock(pool.cache, int((now + timedelta(minutes=minutes)).timestamp() * 1000))
+            pool.cache.run("expire", 100)
+            left.append(pool.cache.command("EXISTS", pace))
+
+    assert left == [1, 0]

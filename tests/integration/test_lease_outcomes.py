@@ -184,6 +184,21 @@ def test_a_proxys_breaker_opens_tries_one_lease_and_closes(valkey_url: str, cloc
         assert rig.take("")
 
 
+def test_a_probe_that_is_well_opens_a_gateway_for_others_at_once(valkey_url: str, clock: None) -> None:
+    """I20, case 23: its report is enough, it need not be given back."""
+    pool = a_pool(valkey_url, a_record(1, slots=2, interval_seconds=10**6), breaker_failures=1)
+    rig = Rig(pool, int(time.time() * 1000))
+    rig.use(Outcome.PROXY_ERROR, "")
+    rig.wait(60_000)
+    probe = rig.take("")
+    rig.refused("")
+
+    pool.report("ann", probe.id, Outcome.OK)
+
+    assert rig.take("").proxy_id == probe.proxy_id
+    pool.cache.close()
+
+
 def test_a_success_in_between_starts_the_count_again(valkey_url: str, clock: None) -> None:
     """Failures count in a row."""
     for rig in _rig(valkey_url, 1):
@@ -222,6 +237,63 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
         assert rig.take()
 
 
+def test_a_proxys_breaker_does_not_count_what_a_dead_target_did(valkey_url: str, clock: None) -> None:
+    """I20, case 29: when the target's breaker opens, the failures before are taken back; four more are not five."""
+    for rig in _rig(valkey_url, 6):
+        suspected, *_ = (rig.use(Outcome.TIMEOUT) for _ in range(5))
+        alone: dict[str, Any] = {"exclude": tuple(a_record(n).id for n in range(6) if a_record(n).id != suspected)}
+
+        for _ in range(4):
+            rig.use(Outcome.PROXY_ERROR, "", **alone)
+
+        assert rig.take("", **alone).proxy_id == suspected
+
+
+def test_failures_that_are_far_apart_open_no_breaker_of_a_target(valkey_url: str, clock: None) -> None:
+    """I20: five within a minute would."""
+    for rig in _rig(valkey_url, 2):
+        for _ in range(5):
+            rig.wait(60_000)
+            rig.use(Outcome.TARGET_ERROR)
+
+        assert rig.take()
+
+
+def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str, clock: None) -> None:
+    """Case 29, I20: a lease from before, which found out late; and the target is closed no longer for it."""
+    for rig in _rig(valkey_url, 8):
+        before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
+        for _ in range(5):
+            rig.use(Outcome.TARGET_ERROR)
+
+        rig.wait(30_000)
+        rig.pool.report("bob", before.id, Outcome.TIMEOUT)
+
+        assert rig.pool.cache.command("HGET", f"{rig.pool.cache.keys.tag}:p:{before.proxy_id}", "f") is None
+        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        assert journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
+        rig.wait(30_000)
+        assert rig.take()
+
+
+@pytest.mark.parametrize("probed", [False, True], ids=["its time is over", "its probe is over"])
+def test_any_answer_closes_a_targets_breaker_that_waits_for_one(valkey_url: str, clock: None, probed: bool) -> None:
+    """I20: also to a lease from before; then everybody is let through."""
+    for rig in _rig(valkey_url, 8):
+        before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
+        for _ in range(5):
+            rig.use(Outcome.TARGET_ERROR)
+        rig.refused()
+        rig.wait(60_000)
+        if probed:
+            rig.take()
+            rig.wait(60_000)
+
+        rig.pool.report("bob", before.id, Outcome.OK)
+
+        assert len({rig.take().proxy_id for _ in range(3)}) == 3
+
+
 def test_one_bad_proxy_does_not_close_a_target(valkey_url: str, clock: None) -> None:
     """A timeout counts once per proxy: five of one are its own fault, and open its own breaker."""
     for rig in _rig(valkey_url, 2):
@@ -243,19 +315,35 @@ def test_an_answer_of_the_target_ends_the_suspicion(valkey_url: str, clock: None
         assert rig.take()
 
 
-def test_old_numbers_of_a_target_are_forgotten(rig: Rig) -> None:
-    """Nothing of a target stays behind for ever."""
+def forgotten(rig: Rig) -> bool:
+    """Whether nothing of the target is left a quarter of an hour later."""
     tag = rig.pool.cache.keys.tag
-    rig.use(Outcome.TIMEOUT)
-    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}") == 2
-
-    for _ in range(3):
+    for _ in range(15):
         rig.wait(61_000)
         while rig.pool.cache.run("expire", 10)[0]:
             pass
+    left = rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}")
+    return not left and not rig.pool.cache.command("ZCARD", f"{tag}:due")
 
-    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}") == 0
-    assert rig.pool.cache.command("ZCARD", f"{tag}:due") == 0
+
+@pytest.mark.parametrize(("outcome", "numbers"), [(Outcome.TIMEOUT, 2), (Outcome.BLOCKED, 1)])
+def test_old_numbers_of_a_target_are_forgotten(rig: Rig, outcome: Outcome, numbers: int) -> None:
+    """Nothing of a target stays behind for ever, however long it was."""
+    tag = rig.pool.cache.keys.tag
+    rig.use(outcome)
+    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}", f"{tag}:fails:{SHOP}") == numbers
+
+    assert forgotten(rig)
+
+
+def test_old_numbers_of_a_rate_are_forgotten(rig: Rig) -> None:
+    """I20: those that grants alone have left."""
+    tag = rig.pool.cache.keys.tag
+    rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, "rate:*", "1000 1")
+    rig.pool.release("ann", rig.take().id)
+    assert rig.pool.cache.command("EXISTS", f"{tag}:pace:{SHOP}") == 1
+
+    assert forgotten(rig)
 
 
 def _memos(rig: Rig) -> list[str]:

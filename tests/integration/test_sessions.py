@@ -101,6 +101,17 @@ def test_a_session_ends_after_its_idle_time_and_after_its_life(cache: Cache) -> 
     assert idle.put("ann", "idle", body={}, version=0).version == 1
 
 
+def test_a_life_that_was_made_shorter_ends_what_is_older(cache: Cache) -> None:
+    """Whatever end its key has; the name is free again."""
+    session = name()
+    Sessions(cache, 60, 600).put("ann", session, body={}, version=0)
+
+    with pytest.raises(NotFound):
+        Sessions(cache, 60, 0).get("ann", session)
+
+    assert Sessions(cache, 60, 600).put("ann", session, body={}, version=0).version == 1
+
+
 def test_a_use_moves_the_end_on(cache: Cache) -> None:
     sessions = Sessions(cache, 2, 600)
     session = name()

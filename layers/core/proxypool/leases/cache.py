@@ -21,6 +21,7 @@ from proxypool.leases.keys import Keys
 from proxypool.leases.wire import Address, Refused, Wire
 
 RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: three seconds at most
+ANSWER_SECONDS: Final = 3  # from a call to the last moment at which its second try may take effect
 RETRY_AFTER_SECONDS: Final = 5
 TOKEN_SECONDS: Final = 900  # how long ElastiCache takes an IAM token for a new connection
 PARTS: Final = {
@@ -60,8 +61,8 @@ class Cache:
                     raise
             return self._send("EVAL", text, 1, key or self.keys.tag, *args)
 
-    def run_again(self, script: str, flag: int, *args: str | int) -> Any:
-        """Like `run`, and once more where the answer was lost: then with "1" as argument number `flag` (from 0).
+    def run_again(self, script: str, flag: int | None, *args: str | int) -> Any:
+        """Like `run`, and once more where the answer was lost: then with "1" as argument number `flag` (from 0; None: not).
 
         The script must take a call with that flag, and a first one that comes behind it, for one.
         """
@@ -69,7 +70,7 @@ class Cache:
         try:
             return self.run(script, *args)
         except NoAnswer:
-            if time.monotonic() - started > RETRY_WITHIN_SECONDS:
+            if flag is None or time.monotonic() - started > RETRY_WITHIN_SECONDS:
                 raise
             return self.run(script, *args[:flag], "1", *args[flag + 1 :])
 

@@ -29,7 +29,7 @@ from proxypool.errors import (
     Rebuilding,
     Unavailable,
 )
-from proxypool.leases.cache import Cache
+from proxypool.leases.cache import ANSWER_SECONDS, Cache
 from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
 from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
@@ -140,8 +140,9 @@ class Pool:
         limits, filters = self.limits, _filters(request)
         keep_ms = (limits.total_seconds + 2 * limits.ttl_seconds) * 1000
         asked = hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest() if key else ""
+        lasts = key or request.ttl_seconds > ANSWER_SECONDS  # else the second try would grant a lease that is over anew
         status, *found = self.cache.run_again(
-            "acquire", RETRIED,
+            "acquire", RETRIED if lasts else None,
             secrets.token_hex(16), owner, request.count, request.at_least, request.ttl_seconds * 1000, limits.owner_quota,
             limits.journal_max, asked, request.fingerprint if key else "", keep_ms, "", _memo(request, filters),
             request.session_id, PIN_SECONDS * 1000, PIN_TOTAL_SECONDS * 1000, request.strategy, *filters,

@@ -114,7 +114,6 @@ local function rules()
     i = function(key) call('HDEL', ASKED, key) end,
     s = function(pin) call('HDEL', PINS, pin) end,
     p = tidy,
-    q = function(target) call('HSET', TARGETS, target, 'h') end,
     b = function(id)
       if call('HGET', PROXY .. id, 'b') == 'o' then call('HSET', PROXY .. id, 'b', 'h') place(id) end
     end,

@@ -22,7 +22,6 @@ local function open_target(target, fails, lease)
       if tonumber(call('HGET', PROXY .. id, 'f') or 0) > 0 then call('HINCRBY', PROXY .. id, 'f', -1) end
     end
   end
-  call('DEL', FAILS .. target)
 end
 
 -- The target's breaker; returns whether a failure of the proxy is none of its own. A timeout counts once per proxy (it may
@@ -45,17 +44,13 @@ local function judge_target(id, lease)
       return true
     end
   end
-  return false
 end
 
 -- The proxy's breaker: a failed probe opens it again at once.
 local function judge_proxy(id)
   local key = PROXY .. id
   if proxy_did == 'p' then
-    if call('HDEL', key, 'f', 'b') > 0 then
-      call('ZREM', DUE, 'b' .. id)
-      r.place(id)
-    end
+    if call('HDEL', key, 'f', 'b') > 0 then r.place(id) end
   elseif call('HINCRBY', key, 'f', 1) >= failures or call('HGET', key, 'b') == 'h' then
     call('HSET', key, 'b', 'o')
     call('ZADD', DUE, now + open_ms, 'b' .. id)
