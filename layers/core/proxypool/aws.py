@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,11 @@ _CONFIG = Config(
 )
 
 
+_making = threading.Lock()
+
+
 @cache
 def client(service: str) -> Any:
-    """The boto3 client of a service, e.g. "sqs"."""
-    return boto3.client(service, config=_CONFIG)
+    """The boto3 client of a service, e.g. "sqs". Threads may share one, but not make two at once."""
+    with _making:
+        return boto3.client(service, config=_CONFIG)

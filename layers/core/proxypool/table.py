@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -24,15 +25,19 @@ TRIES = 5
 FIRST_WAIT_SECONDS = 0.1  # doubling, each wait between half and the whole of it
 
 _M = TypeVar("_M", bound=Model)
+_binding = threading.Lock()
 
 
 def bind(model: type[_M], table_name: str) -> type[_M]:
     """The model, for the table of that name. The models themselves name none: nothing reads the environment at import."""
     meta: Any = model.Meta
-    if meta.table_name != table_name:
-        meta.table_name = table_name
-        model._connection = None
-        model._get_connection().connection._client = aws.client("dynamodb")  # else each model makes one of its own
+    if meta.bound_to != table_name:
+        with _binding:  # two threads that bind at once would each throw away what the other uses
+            if meta.bound_to != table_name:
+                meta.table_name = table_name
+                model._connection = None
+                model._get_connection().connection._client = aws.client("dynamodb")  # else each model makes its own
+                meta.bound_to = table_name
     return model
 
 
@@ -40,6 +45,7 @@ class Unbound:
     """The Meta of a model whose table is not known yet."""
 
     table_name: ClassVar[str] = ""
+    bound_to: ClassVar[str] = ""
 
 
 class Throttled(ProxyPoolError):
