@@ -133,15 +133,11 @@ class Rig:
         return _quiet(spent)
 
     def floor(self) -> float:
-        """One run of floor.lua at a random rank, undone by hand."""
+        """One run of floor.lua at a random rank, undone by hand. What each takes is looked up first: a look warms the memory."""
         tag, spent = self.pool.cache.keys.tag, []
         sha = self.node.script_load(FLOOR)
-        ready = f"{tag}:r:http:*:2"
-        for _ in range(CALLS):
-            rank = secrets.randbelow(self.node.zcard(ready))
-            member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
+        for rank, member, score, sets in self._drawn(CALLS):
             facts, lease = f"{tag}:p:{member[7:27]}", secrets.token_hex(16)
-            sets = self.node.hget(facts, "z").split()
             args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in sets))
             spent.append(self._usec(partial(self._lease, sha, tag, *args)))
             for name in sets:
@@ -151,6 +147,17 @@ class Rig:
             self.node.hdel(f"{tag}:leases", lease)
         self.node.delete(f"{tag}:open", f"{tag}:log")
         return _quiet(spent)
+
+    def _drawn(self, count: int) -> list[tuple[int, str, float, list[str]]]:
+        """So many ranks of one ready set, with member, score and sets of each."""
+        tag = self.pool.cache.keys.tag
+        ready, found = f"{tag}:r:http:*:2", []
+        for _ in range(count):
+            rank = secrets.randbelow(self.node.zcard(ready))
+            member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
+            found.append((rank, member, score, self.node.hget(f"{tag}:p:{member[7:27]}", "z").split()))
+        random.shuffle(found)
+        return found
 
     def _lease(self, sha: str, tag: str, *args: Any) -> None:
         assert self.node.evalsha(sha, 1, tag, *args), "the floor granted nothing"
