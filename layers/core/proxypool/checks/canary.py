@@ -5,7 +5,7 @@ Pure, standard library only. Nobody who lacks the key can make the page, and non
 
 from __future__ import annotations
 
-import hmac
+from proxypool.checks.mac import mac
 
 _LINES = 16
 _PAGE = """<!doctype html>
@@ -24,5 +24,5 @@ _PAGE = """<!doctype html>
 
 def canary(key: bytes | None, nonce: str) -> bytes:
     """The page for this nonce: about 1.7 KB of HTML that an injector finds everything in that it looks for."""
-    lines = [hmac.new(key or b"", f"{nonce}{number}".encode(), "sha256").hexdigest() for number in range(_LINES)]
+    lines = [mac(key or b"", f"{nonce}{number}") for number in range(_LINES)]
     return _PAGE.format(title=lines[0][:16], lines="\n".join(lines)).encode()

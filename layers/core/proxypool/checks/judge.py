@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxypool.checks.check import Basis
+from proxypool.checks.mac import mac
 from proxypool.errors import ProxyPoolError
 
 NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
@@ -180,4 +181,4 @@ def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
 
 
 def _sign(key: bytes | None, payload: str) -> str:
-    return "" if key is None else hmac.digest(key, payload.encode(), "sha256").hex()
+    return "" if key is None else mac(key, payload)
