@@ -4,8 +4,8 @@
     host:port:user · host:port:user:pass
     columns behind white space, `;`, `|` or `,`: an address with or without its port in the next column, a protocol, anything
 
-In a URL the credentials are percent-encoded, behind a colon they stand as they are. A provider's `{session}` and
-`{country}` in a user name are kept.
+In a URL the credentials are percent-encoded, behind a colon they stand as they are. A provider's `{session}` in
+a user name is kept: each lease fills it.
 """
 
 from __future__ import annotations
