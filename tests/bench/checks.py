@@ -29,6 +29,7 @@ REALISTIC = "fast=5,slow=15,dead=40,silent=40"
 REALISTIC_SECONDS = 5.0
 KINDS_SECONDS = 20.0  # for a stage, as in production: the rig itself needs its time for 800 at once
 START_SECONDS = 20
+MORE_THAN_RAW = "raw reads an answer; a plain check verifies its signature, too, and tells whom the judge saw"
 
 Result = dict[str, Any]
 
@@ -56,7 +57,7 @@ def cpu_rows(folder: Path) -> list[Row]:
     plain, secure = cpu["plain"] / cpu["raw"], cpu["secure"] / cpu["streams_tls"]
     return [
         *rows,
-        missed(Row(name="1: plain check / raw", value=round(plain, 2), unit="ratio", target=1.0)),
+        missed(Row(name="1: plain check / raw", value=round(plain, 2), unit="ratio", target=1.0, reason=MORE_THAN_RAW)),
         missed(Row(name="2: HTTPS check / streams_tls", value=round(secure, 2), unit="ratio", target=1.3)),
     ]
 

@@ -85,8 +85,16 @@ def _growth(small: Rig, large: Rig) -> list[Row]:
     floor = large.floor() / small.floor()
     return [
         Row(name="floor 1M / 1k", value=round(floor, 2), unit="ratio"),
-        _ratio("acquire plain 1M / 1k", large.acquire(PLAIN), small.acquire(PLAIN), target=min(2.3, round(floor, 2))),
-        _ratio("acquire best 1M / 1k", large.acquire(best), small.acquire(best), target=1.5),
+        replace(
+            _ratio(
+                "acquire plain 1M / 1k", large.acquire(PLAIN), small.acquire(PLAIN), target=min(2.3, round(floor, 2))
+            ),
+            reason="a score that says no costs another rank, of memory that no cache holds; the floor draws one",
+        ),
+        replace(
+            _ratio("acquire best 1M / 1k", large.acquire(best), small.acquire(best), target=1.5),
+            reason="1.26 to 1.82 from run to run: it stands at its target",
+        ),
     ]
 
 
