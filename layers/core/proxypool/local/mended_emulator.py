@@ -64,12 +64,14 @@ def from_the_start(restore: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def reading_once(parse: Parse) -> Parse:
     """The parse of a PartiQL statement; each of a batch is asked for twice in a row, with the very same list of parameters."""
-    last: list[Any] = ["", None, None]
+    last: tuple[str, Any, Any] = ("", None, None)
 
     def parsed(statement: str, parameters: Any) -> Any:
-        if parameters is None or last[1] is not parameters or last[0] != statement:
-            last[:] = [statement, parameters, parse(statement, parameters)]
-        return last[2]
+        nonlocal last
+        kept = last  # requests run in threads: what is compared must be what is returned
+        if parameters is None or kept[1] is not parameters or kept[0] != statement:
+            last = kept = (statement, parameters, parse(statement, parameters))
+        return kept[2]
 
     return parsed
 
