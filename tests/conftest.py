@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if grouped is not None and item.nodeid != grouped:
             item._id = replace(item._id)
             object.__setattr__(item._id, "_str_cache", grouped)
+
+
+@pytest.fixture(autouse=True)
+def no_metrics_of_others() -> None:
+    """A process counts until a function tells: no test tells what another one counted."""
+    if telemetry := sys.modules.get("proxypool.telemetry"):
+        telemetry.metrics.clear_metrics()
 
 
 @pytest.fixture(scope="session")
