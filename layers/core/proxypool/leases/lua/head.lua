@@ -89,7 +89,6 @@ local function rules()
   local function target_state(target)
     local state = call('HGET', TARGETS, target)
     if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
-      call('ZREM', DUE, 'q' .. target)
       call('HSET', TARGETS, target, 'h')
       return 'h'
     end
