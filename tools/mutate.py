@@ -26,11 +26,11 @@ from pathlib import Path
 import pytest
 import redis
 from hypothesis import Phase, settings
-from proxypool.leases import cache
+from proxypool.leases import scripts
 
 from tests.support import servers
 
-LUA = Path(cache.__file__).parent / "lua"
+LUA = scripts.FOLDER
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
 PARTS = "engine traces outcomes index sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
@@ -190,8 +190,8 @@ def changed(mutant: Mutant) -> Iterator[None]:
         folder = Path(name)
         shutil.copytree(LUA, folder / "lua")
         (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
-        cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
-        cache.source.cache_clear()
+        scripts.FOLDER = folder / "lua"
+        scripts.source.cache_clear()
         yield
 
 

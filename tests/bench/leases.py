@@ -18,9 +18,9 @@ from typing import Any
 
 from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
-from proxypool.leases.cache import source
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request, Strategy
+from proxypool.leases.scripts import source
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from proxypool.settings import Settings

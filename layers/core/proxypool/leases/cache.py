@@ -11,12 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from hashlib import sha1
-from pathlib import Path
 from typing import Any, Final
 
 from proxypool.errors import Unavailable
+from proxypool.leases import scripts
 from proxypool.leases.keys import Keys
 from proxypool.leases.wire import Address, Refused, Wire
 
@@ -24,11 +22,6 @@ RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: th
 ANSWER_SECONDS: Final = 3  # from a call to the last moment at which its second try may take effect
 RETRY_AFTER_SECONDS: Final = 5
 TOKEN_SECONDS: Final = 900  # how long ElastiCache takes an IAM token for a new connection
-PARTS: Final = {
-    "acquire": ("head", "acquire", "choose", "grant"),
-    "session_get": ("session_get",),
-    "session_put": ("session_put",),
-}  # the files that make a script, where these are not the head and its own
 _NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the connection has aged out: the server refused before it did anything
 
 
@@ -52,7 +45,7 @@ class Cache:
 
         Its one declared key is the pool's tag, or `key` for what lies in a slot of its own.
         """
-        text, sha = source(script)
+        text, sha = scripts.source(script)
         with _translated():
             try:
                 return self._send("EVALSHA", sha, 1, key or self.keys.tag, *args)
@@ -136,19 +129,6 @@ def _translated() -> Iterator[None]:
         raise Unavailable(error.code, retry_after_seconds=RETRY_AFTER_SECONDS) from error
     except OSError as error:
         raise NoAnswer(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
-
-
-@cache
-def source(script: str) -> tuple[str, str]:
-    """A script's whole text (its first line, then its parts), and its hash as EVALSHA knows it.
-
-    `#!lua` in the first line makes a key of another slot an error everywhere.
-    """
-    folder = Path(__file__).parent / "lua"
-    texts = {name: (folder / f"{name}.lua").read_text(encoding="utf-8") for name in PARTS.get(script, ("head", script))}
-    shebang, _, texts[script] = texts[script].partition("\n")
-    text = "\n".join((shebang, *texts.values()))
-    return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def token(user: str, name: str) -> str:

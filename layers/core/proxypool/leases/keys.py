@@ -38,7 +38,54 @@ reads costs no call. A gateway has no exit IP there: it changes with each lease.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "acquire": (
+        "base", "owner", "count", "at_least", "ttl_ms", "owner_quota", "journal_max", "request_key", "fingerprint", "keep_ms",
+        "repeated", "memo", "session", "pin_ms", "pin_total_ms", "strategy", "ready_sets", "https", "kind", "min_score",
+        "max_latency_ms", "region", "ipv4_only", "source", "distinct_exit", "target", "tag_count", "rest",
+    ),
+    "expire": ("count",),
+    "look": ("owner", "lease"),
+    "renew": ("lease", "owner", "ttl_ms", "total_ms"),
+    "session_get": ("idle_seconds", "life_seconds"),
+    "session_put": ("body", "version", "idle_seconds", "life_seconds"),
+    "tell": (
+        "owner", "outcome", "ends", "cool_ms", "proxy_result", "target_result", "breaker_failures", "breaker_ms", "lease_ids",
+    ),
+    "unlock": ("run",),
+    "upsert": ("keep_ms", "again", "rows"),
+}  # fmt: skip
+"""Each script's arguments in order: `ARG.owner` is the argument, `AT.owner` its position."""
+
+_QUOTED: Final[Mapping[str, Mapping[str, str]]] = {
+    "KEY": {
+        "settings": "pool", "proxy": "p:", "fresh": "fresh", "leases": "leases", "expiries": "due", "held": "held:",
+        "idempotency": "asked", "refusals": "refused", "journal": "log", "exits": "exits", "not_before": "pace:",
+        "failures": "fails:", "breakers": "targets", "pins": "pins", "session_holders": "joint", "cursors": "rr",
+        "refusal_memory": "memo:", "lock": "lock",
+    },
+    "F": {
+        "version": "v", "member": "m", "score": "s", "sets": "z", "fresh_until": "e", "slots": "c", "facts": "j",
+        "holders": "h", "grants": "n", "failures": "f", "breaker": "b",
+    },
+    "BREAKER": {"open": "o", "half_open": "h", "suspected": "b"},
+    "END": {
+        "lease": "l", "idempotency": "i", "pin": "s", "proxy_breaker": "b", "target_breaker": "q", "numbers": "p", "version": "v",
+    },
+    "ENTRY": {"grant": "g", "renewal": "k", "outcome": "o", "release": "r", "expiry": "x", "reverted": "u"},
+    "PROXY_RESULT": {"failed": "f", "carried": "p", "unknown": ""},
+    "TARGET_RESULT": {"failed": "f", "answered": "a", "unknown": ""},
+}  # fmt: skip
+_RECORD: Final = ("owner", "proxy", "exit", "target", "granted", "fence", "session", "outcome", "ends")
+CONSTANTS: Final[Mapping[str, Mapping[str, str]]] = {
+    **{table: {name: f"'{text}'" for name, text in names.items()} for table, names in _QUOTED.items()},
+    "L": {name: str(number) for number, name in enumerate(_RECORD, start=1)},
+}
+"""What else the scripts call by name: keys behind the tag, fields of a proxy, states, kinds, positions in a lease's record."""
 
 MEMBER_LATENCY_MAX = 99_999
 ANY_COUNTRY = "*"

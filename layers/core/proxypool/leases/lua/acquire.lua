@@ -13,7 +13,7 @@
 --   · {'rebuilding'} · {'paused'} · {'journal'} · {'conflict'} · {'ended'} (the repeated request's leases are over)
 --   · {'quota', held} · {'empty', ms to wait, {reason, n…}}
 local OVERDUE = 1000  -- ends made true at once
-local base, owner, n, least, session, target = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[13], ARGV[26]
+local base, owner, n, least, session, target = ARG.base, ARG.owner, tonumber(ARG.count), tonumber(ARG.at_least), ARG.session, ARG.target
 
 local function refuse(reason, ...)
   call('HINCRBY', REFUSED, reason, 1)
@@ -26,13 +26,13 @@ if not pool[1] then return {'rebuilding'} end
 
 -- A repeat finds the leases of the first call, never a second grant (I2): by its key, or by its base id where the answer
 -- was lost. A base that came twice is kept as a key, so that the first call does nothing when it comes late.
-local asked = call('HMGET', ASKED, base, ARGV[8])
+local asked = call('HMGET', ASKED, base, ARG.request_key)
 local first, granted = nil, n
 if asked[1] or asked[2] then
   local print
   first, granted, print = (asked[1] or asked[2]):match('^(.-)|(.-)|(.*)$')
-  if print ~= ARGV[9] then return refuse('conflict') end
-elseif ARGV[11] == '1' and call('HEXISTS', LEASES, base .. '.1') == 1 then
+  if print ~= ARG.fingerprint then return refuse('conflict') end
+elseif ARG.repeated == '1' and call('HEXISTS', LEASES, base .. '.1') == 1 then
   first = base
 end
 if first then
@@ -46,9 +46,9 @@ if first then
 end
 
 if pool[2] == '1' then return refuse('paused') end
-if call('XLEN', LOG) >= tonumber(ARGV[7]) then return refuse('journal') end
+if call('XLEN', LOG) >= tonumber(ARG.journal_max) then return refuse('journal') end
 local behind = purge(2 * n + 2) == 2 * n + 2
-local quota, held = tonumber(pool[3] or ARGV[6]), call('SCARD', HELD .. owner)
+local quota, held = tonumber(pool[3] or ARG.owner_quota), call('SCARD', HELD .. owner)
 if behind and (held + n > quota or session ~= '') then  -- what is overdue decides here: it must not count any more
   purge(OVERDUE)
   held = call('SCARD', HELD .. owner)
@@ -68,8 +68,8 @@ if pace then
   end
   if call('HEXISTS', TARGETS, target) == 1 then
     local state = rules().target_state(target)
-    if state and (state ~= 'h' or least > 1) then
-      local back = state == 'o' and 'q' .. target or 'l' .. state:sub(2)
+    if state and (state ~= BREAKER.half_open or least > 1) then
+      local back = state == BREAKER.open and END.target_breaker .. target or END.lease .. state:sub(2)
       return refuse('empty', (tonumber(call('ZSCORE', DUE, back)) or now) - now, {'target_open', 1})
     end
     if state then probe, n = true, 1 end
@@ -83,15 +83,15 @@ local joined, moved, since = false, false, instant
 local at = pin and call('HGET', PINS, pin)
 if at then
   local id, pinned = at:match('^(.-)|(.*)$')
-  if pinned + ARGV[15] > now then
-    local p = call('HMGET', PROXY .. id, 'm', 'e', 'h', 'c', 'b', 'n', 'z', 'j')
-    if p[1] and p[5] ~= 'o' and tonumber(p[2]) > now then
+  if pinned + ARG.pin_total_ms > now then
+    local p = call('HMGET', PROXY .. id, F.member, F.fresh_until, F.holders, F.slots, F.breaker, F.grants, F.sets, F.facts)
+    if p[1] and p[5] ~= BREAKER.open and tonumber(p[2]) > now then
       local exit = p[1]:match('^[^|]*', 28)
       local number = pace and tonumber(call('ZSCORE', pace, exit) or 0) or 0
       if number <= now + slack + gap then
         since, joined = pinned, call('HEXISTS', JOINT, pin .. '~' .. pinned .. '|' .. id) == 1
         if number - slack > now then return refuse('empty', number - slack - now, {'cooling', 1}) end
-        local slots, holders = p[5] == 'h' and 1 or tonumber(p[4]), tonumber(p[3]) or 0
+        local slots, holders = p[5] == BREAKER.half_open and 1 or tonumber(p[4]), tonumber(p[3]) or 0
         if not joined and holders >= slots then return refuse('empty', 1000, {'session_busy', 1}) end
         picks[1] = {p[1], id, exit, number, held = holders, slots = slots, used = tonumber(p[6]) or 0, sets = p[7], facts = p[8], times = 1}
       end

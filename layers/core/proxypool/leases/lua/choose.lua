@@ -1,19 +1,19 @@
 -- The second part of acquire: which proxies fit, and in which order they are looked at. Fills `picks`, or refuses. It only reads
 -- (but for ends that it makes true). At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.
 local BUDGET, CHUNK, MISSES, REFUSED_MS = 2000, 250, 4, 200
-local how, https, kind, score, latency = ARGV[16], ARGV[18] ~= '', ARGV[19], tonumber(ARGV[20]), tonumber(ARGV[21])
-local exit_cap, once = tonumber(pool[4]) or 0, ARGV[25] ~= '' or gap > 0  -- one lease per exit within this request
+local how, https, kind, score, latency = ARG.strategy, ARG.https ~= '', ARG.kind, tonumber(ARG.min_score), tonumber(ARG.max_latency_ms)
+local exit_cap, once = tonumber(pool[4]) or 0, ARG.distinct_exit ~= '' or gap > 0  -- one lease per exit within this request
 local wanted = picks[1] and 0 or n  -- a session that stays has its proxy
 local taken, exits, seen, soonest = {}, {}, {}, now + 60000
 local tags = {}
-for i = 28, #ARGV do
-  if i < 28 + ARGV[27] then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
+for i = AT.rest, #ARGV do
+  if i < AT.rest + ARG.tag_count then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
 end
 
 -- The rules that read a member's text to its end.
 local suits
-if ARGV[22] ~= '' or ARGV[23] ~= '' or ARGV[24] ~= '' or tags[1] then
-  local region, ipv4, source = ARGV[22], ARGV[23] ~= '', ARGV[24] ~= '' and ',' .. ARGV[24] .. ','
+if ARG.region ~= '' or ARG.ipv4_only ~= '' or ARG.source ~= '' or tags[1] then
+  local region, ipv4, source = ARG.region, ARG.ipv4_only ~= '', ARG.source ~= '' and ',' .. ARG.source .. ','
   suits = function(member)
     local exit, place, own, from = member:match('^([^|]*)|([^|]*)|([^|]*)|(.*)$', 28)
     if ipv4 and not exit:find('^%d+%.') or region ~= '' and place ~= region
@@ -73,8 +73,8 @@ local function take(good, want)
       if taken[id] then
         g = taken[id]
       else
-        local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
-        g.held, g.slots, g.used = tonumber(p[2] or 0), p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5] or 0)
+        local p = call('HMGET', PROXY .. id, F.fresh_until, F.holders, F.slots, F.breaker, F.grants, F.sets, F.facts)
+        g.held, g.slots, g.used = tonumber(p[2] or 0), p[4] == BREAKER.half_open and 1 or tonumber(p[3]), tonumber(p[5] or 0)
         g.sets, g.facts, g.times = p[6], p[7], 0
         if not has_room(p[1], g.held, p[3], p[4]) then
           seen.stale, g = (seen.stale or 0) + 1, nil
@@ -142,7 +142,7 @@ elseif how == 'least_used' then
     for _ = 1, 2 do
       local set, size, rank = spot()
       for _, g in ipairs(fit(window(set, size, math.max(0, math.min(rank, size - width)), width), 2)) do
-        local used = tonumber(call('HGET', PROXY .. g[2], 'n') or 0)
+        local used = tonumber(call('HGET', PROXY .. g[2], F.grants) or 0)
         if used < least_used then least_used, best = used, g end
       end
     end
@@ -151,22 +151,22 @@ elseif how == 'least_used' then
 elseif how == 'round_robin' then
   draw = function(width)  -- the cursor is a score: exact where scores differ
     local set, size = spot()
-    local cursor = call('HGET', P .. 'rr', set) or 'inf'
+    local cursor = call('HGET', P .. KEY.cursors, set) or 'inf'
     local found = call('ZRANGE', set, '(' .. cursor, score, 'BYSCORE', 'REV', 'LIMIT', 0, width, 'WITHSCORES')
     if not found[1] then found = window(set, size, 0, width) end
     local got = take(fit(found, 2), 1)
-    call('HSET', P .. 'rr', set, got > 0 and picks[#picks][6] or found[#found])
+    call('HSET', P .. KEY.cursors, set, got > 0 and picks[#picks][6] or found[#found])
     return got
   end
 end
 
-local memo = ARGV[12] ~= '' and P .. 'memo:' .. ARGV[12]
+local memo = ARG.memo ~= '' and P .. KEY.refusal_memory .. ARG.memo
 local narrow = suits or n > 1 or pace or https or kind ~= '' or latency > 0 or exit_cap > 0 or how ~= 'weighted'
 local most, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours a draw
 math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
 repeat
   sets, counts, total = {}, {}, 0
-  for name in ARGV[17]:gmatch('%S+') do
+  for name in ARG.ready_sets:gmatch('%S+') do
     local set = P .. name
     local size = score > 0 and call('ZCOUNT', set, score, '+inf') or call('ZCARD', set)
     if size > 0 then sets[#sets + 1], counts[#counts + 1], total = set, size, total + size end

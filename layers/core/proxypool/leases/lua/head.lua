@@ -3,9 +3,9 @@
 -- server's clock: 13 digits, since `..` keeps 14. What a script sees as over it ends in that same step, so that a clock that
 -- jumps back revives nothing.
 local P, call = KEYS[1] .. ':', redis.call
-local POOL, PROXY, FRESH, LEASES, DUE = P .. 'pool', P .. 'p:', P .. 'fresh', P .. 'leases', P .. 'due'
-local HELD, ASKED, REFUSED, LOG, EXITS = P .. 'held:', P .. 'asked', P .. 'refused', P .. 'log', P .. 'exits'
-local PACE, FAILS, TARGETS, PINS, JOINT = P .. 'pace:', P .. 'fails:', P .. 'targets', P .. 'pins', P .. 'joint'
+local POOL, PROXY, FRESH, LEASES, DUE = P .. KEY.settings, P .. KEY.proxy, P .. KEY.fresh, P .. KEY.leases, P .. KEY.expiries
+local HELD, ASKED, REFUSED, LOG, EXITS = P .. KEY.held, P .. KEY.idempotency, P .. KEY.refusals, P .. KEY.journal, P .. KEY.exits
+local PACE, FAILS, TARGETS, PINS, JOINT = P .. KEY.not_before, P .. KEY.failures, P .. KEY.breakers, P .. KEY.pins, P .. KEY.session_holders
 local TIDY_MS, TIDY = 60000, 1000
 local t = call('TIME')
 local instant = t[1] .. ('00000' .. t[2]):sub(-6, -4)  -- as text, for keeping: Lua prints a number at the price of a call
@@ -13,7 +13,7 @@ local now = tonumber(instant)
 
 -- Whether a proxy may take one holder more: its check is fresh, its breaker not open (half-open: one probe), a slot free.
 local function has_room(fresh, held, slots, breaker)
-  return breaker ~= 'o' and tonumber(fresh) > now and held < (breaker == 'h' and 1 or tonumber(slots))
+  return breaker ~= BREAKER.open and tonumber(fresh) > now and held < (breaker == BREAKER.half_open and 1 or tonumber(slots))
 end
 
 -- The functions by which things end and come back. Made when first asked for: to make one costs as much as a call of the
@@ -29,10 +29,10 @@ local function rules()
 
   -- Whether a proxy stands in the ready sets. The only place that decides.  O(log n)
   local function place(id)
-    local p = call('HMGET', PROXY .. id, 'm', 's', 'z', 'e', 'h', 'c', 'b')
+    local p = call('HMGET', PROXY .. id, F.member, F.score, F.sets, F.fresh_until, F.holders, F.slots, F.breaker)
     local held = tonumber(p[5]) or 0
     if not p[1] then
-      if held == 0 then call('HDEL', PROXY .. id, 'j', 'h', 'n', 'f', 'b') end  -- removed: its URL goes with the last holder
+      if held == 0 then call('HDEL', PROXY .. id, F.facts, F.holders, F.grants, F.failures, F.breaker) end  -- removed: its URL goes with the last holder
     elseif has_room(p[4], held, p[6], p[7]) then
       for set in p[3]:gmatch('%S+') do call('ZADD', P .. set, p[2], p[1]) end
     else
@@ -43,56 +43,56 @@ local function rules()
   -- A lease's record: owner, proxy, exit, target, granted, fence, session~since, outcome; [9] is its end.
   local function parse(record, ends)
     local lease = {record:match('^(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.*)$')}
-    lease[9] = ends
+    lease[L.ends] = ends
     return lease
   end
 
   -- What the journal says of a lease.
   local function entry(id, lease)
-    return table.concat({id, lease[1], lease[2], lease[4], lease[5], lease[9], lease[8]}, '|')
+    return table.concat({id, lease[L.owner], lease[L.proxy], lease[L.target], lease[L.granted], lease[L.ends], lease[L.outcome]}, '|')
   end
 
   -- What a lease answer is made of.
   local function shown(id, lease)
-    return {id, lease[2], lease[6], lease[9], lease[5], call('HGET', PROXY .. lease[2], 'j'), lease[7]}
+    return {id, lease[L.proxy], lease[L.fence], lease[L.ends], lease[L.granted], call('HGET', PROXY .. lease[L.proxy], F.facts), lease[L.session]}
   end
 
   -- Ends a lease and writes it down, with the outcome if one was just told: the quota comes back; the holder too, unless
   -- further leases of its session stand on the proxy; a target's probe frees its slot.  O(log n)
   local function finish(kind, id, lease, told)
-    call('ZREM', DUE, 'l' .. id)
+    call('ZREM', DUE, END.lease .. id)
     call('HDEL', LEASES, id)
-    call('SREM', HELD .. lease[1], id)
+    call('SREM', HELD .. lease[L.owner], id)
     local text = entry(id, lease)
-    if told then call('XADD', LOG, '*', 'o', text, kind, text) else call('XADD', LOG, '*', kind, text) end
-    if lease[4] ~= '' and call('HGET', TARGETS, lease[4]) == 'h' .. id then call('HSET', TARGETS, lease[4], 'h') end
-    if lease[7] ~= '' then
-      local joint = lease[1] .. '|' .. lease[7] .. '|' .. lease[2]
+    if told then call('XADD', LOG, '*', ENTRY.outcome, text, kind, text) else call('XADD', LOG, '*', kind, text) end
+    if lease[L.target] ~= '' and call('HGET', TARGETS, lease[L.target]) == BREAKER.half_open .. id then call('HSET', TARGETS, lease[L.target], BREAKER.half_open) end
+    if lease[L.session] ~= '' then
+      local joint = lease[L.owner] .. '|' .. lease[L.session] .. '|' .. lease[L.proxy]
       if call('HINCRBY', JOINT, joint, -1) > 0 then return end
       call('HDEL', JOINT, joint)
     end
-    if lease[3] ~= '' and call('HINCRBY', EXITS, lease[3], -1) <= 0 then call('HDEL', EXITS, lease[3]) end
-    call('HINCRBY', PROXY .. lease[2], 'h', -1)
-    place(lease[2])
+    if lease[L.exit] ~= '' and call('HINCRBY', EXITS, lease[L.exit], -1) <= 0 then call('HDEL', EXITS, lease[L.exit]) end
+    call('HINCRBY', PROXY .. lease[L.proxy], F.holders, -1)
+    place(lease[L.proxy])
   end
 
   -- A live lease of this owner; nil for unknown, foreign and overdue alike.
   local function find(id, owner)
     local record = call('HGET', LEASES, id)
     if not record then return nil end
-    local lease = parse(record, call('ZSCORE', DUE, 'l' .. id) or '0')
-    if tonumber(lease[9]) <= now then finish('x', id, lease) return nil end
-    return lease[1] == owner and lease or nil
+    local lease = parse(record, call('ZSCORE', DUE, END.lease .. id) or '0')
+    if tonumber(lease[L.ends]) <= now then finish(ENTRY.expiry, id, lease) return nil end
+    return lease[L.owner] == owner and lease or nil
   end
 
   -- A target's breaker as it is now: nil (closed), 'o', 'h', or 'h' and its probe's lease; what of it is over ends here.
   local function target_state(target)
     local state = call('HGET', TARGETS, target)
-    if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
-      call('HSET', TARGETS, target, 'h')
-      return 'h'
+    if state == BREAKER.open and tonumber(call('ZSCORE', DUE, END.target_breaker .. target) or 0) <= now then
+      call('HSET', TARGETS, target, BREAKER.half_open)
+      return BREAKER.half_open
     end
-    if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return 'h' end
+    if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return BREAKER.half_open end
     return state or nil
   end
 
@@ -105,7 +105,7 @@ local function rules()
       if tonumber(fails[i + 1]:match('^%d+')) + TIDY_MS <= now then call('HDEL', FAILS .. target, fails[i]) end
     end
     if call('EXISTS', PACE .. target, FAILS .. target) > 0 then
-      call('ZADD', DUE, now + (old[TIDY] and 1 or TIDY_MS), 'p' .. target)
+      call('ZADD', DUE, now + (old[TIDY] and 1 or TIDY_MS), END.numbers .. target)
     end
   end
 
@@ -114,7 +114,7 @@ local function rules()
     s = function(pin) call('HDEL', PINS, pin) end,
     p = tidy,
     b = function(id)
-      if call('HGET', PROXY .. id, 'b') == 'o' then call('HSET', PROXY .. id, 'b', 'h') place(id) end
+      if call('HGET', PROXY .. id, F.breaker) == BREAKER.open then call('HSET', PROXY .. id, F.breaker, BREAKER.half_open) place(id) end
     end,
     v = function(id)
       if call('HLEN', PROXY .. id) == 1 then call('DEL', PROXY .. id) end
@@ -126,9 +126,9 @@ local function rules()
     local ended = 0
     for i = 1, #due, 2 do
       local kind, id = due[i]:sub(1, 1), due[i]:sub(2)
-      local record = kind == 'l' and call('HGET', LEASES, id)
+      local record = kind == END.lease and call('HGET', LEASES, id)
       if record then
-        finish('x', id, parse(record, due[i + 1]))
+        finish(ENTRY.expiry, id, parse(record, due[i + 1]))
         ended = ended + 1
       else
         call('ZREM', DUE, due[i])

@@ -4,7 +4,7 @@
 local t = redis.call('TIME')
 local kept = redis.call('HMGET', KEYS[1], 'body', 'version', 'since')
 if not kept[1] then return nil end
-local left = math.min(tonumber(ARGV[1]), tonumber(kept[3]) + tonumber(ARGV[2]) - t[1])
+local left = math.min(tonumber(ARG.idle_seconds), tonumber(kept[3]) + tonumber(ARG.life_seconds) - t[1])
 if left <= 0 then
   redis.call('UNLINK', KEYS[1])
   return nil

@@ -5,9 +5,9 @@
 local t = redis.call('TIME')
 local kept = redis.call('HMGET', KEYS[1], 'version', 'since')
 local there = tonumber(kept[1]) or 0
-if there ~= tonumber(ARGV[2]) then return {0, there} end
+if there ~= tonumber(ARG.version) then return {0, there} end
 local since = tonumber(kept[2]) or tonumber(t[1])
-local left = math.max(1, math.min(tonumber(ARGV[3]), since + tonumber(ARGV[4]) - t[1]))
-redis.call('HSET', KEYS[1], 'body', ARGV[1], 'version', there + 1, 'since', since)
+local left = math.max(1, math.min(tonumber(ARG.idle_seconds), since + tonumber(ARG.life_seconds) - t[1]))
+redis.call('HSET', KEYS[1], 'body', ARG.body, 'version', there + 1, 'since', since)
 redis.call('EXPIRE', KEYS[1], left)
 return {1, there + 1, left}

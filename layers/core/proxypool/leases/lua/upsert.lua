@@ -5,25 +5,25 @@
 --   'until ms exit hosts …': targets that the exit rests for
 -- Result how many were newer.  A held proxy keeps its holder, and its URL until that ends.
 local r, newer = rules(), 0
-for i = 3, #ARGV, 9 do
+for i = AT.rows, #ARGV, 9 do
   local id, version, member, score, sets, fresh, slots, facts, rests = unpack(ARGV, i, i + 8)
   local key = PROXY .. id
-  local old = call('HMGET', key, 'v', 'm', 'z')
-  if not old[1] or tonumber(old[1]) < version + ARGV[2] then
+  local old = call('HMGET', key, F.version, F.member, F.sets)
+  if not old[1] or tonumber(old[1]) < version + ARG.again then
     newer = newer + 1
     if old[2] and (old[2] ~= member or old[3] ~= sets) then r.pull(old[2], old[3]) end
     if member == '' then
-      call('HSET', key, 'v', version)
-      call('HDEL', key, 'm', 's', 'z', 'e', 'c')
+      call('HSET', key, F.version, version)
+      call('HDEL', key, F.member, F.score, F.sets, F.fresh_until, F.slots)
       call('ZREM', FRESH, id)
-      call('ZADD', DUE, now + ARGV[1], 'v' .. id)
+      call('ZADD', DUE, now + ARG.keep_ms, END.version .. id)
     else
-      call('HSET', key, 'v', version, 'm', member, 's', score, 'z', sets, 'e', fresh, 'c', slots, 'j', facts)
+      call('HSET', key, F.version, version, F.member, member, F.score, score, F.sets, sets, F.fresh_until, fresh, F.slots, slots, F.facts, facts)
       call('ZADD', FRESH, fresh, id)
       local ends, exit, hosts = rests:match('^(%d+) (%S+) (.+)$')
       for host in (hosts or ''):gmatch('%S+') do
         call('ZADD', PACE .. host, 'GT', ends, exit)
-        call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. host)
+        call('ZADD', DUE, 'NX', now + TIDY_MS, END.numbers .. host)
       end
     end
     r.place(id)
