@@ -205,6 +205,25 @@ def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(
     assert url(take(pool, "bob")) not in (url(first), url(moved))
 
 
+@pytest.mark.parametrize("jump_ms", [0, -5_000], ids=["within one millisecond", "after the clock went back"])
+def test_each_move_of_a_session_gives_it_another_name(valkey_url: str, jump_ms: int) -> None:
+    """Case 23, I15: the name is derived from the instant of the move, and instants may repeat."""
+    pool = a_pool(valkey_url, a_record(1, slots=8, username="u-sess-{session}"))
+    now = int(time.time() * 1000)
+    with movable():
+        set_clock(pool.cache, now)
+        leases = [take(pool)]
+        for _ in range(3):
+            set_clock(pool.cache, now := now + jump_ms)
+            pool.report("ann", leases[-1].id, Outcome.BLOCKED)
+            leases.append(take(pool))
+        same = take(pool)
+
+    assert [lease.moved for lease in leases] == [False, True, True, True]
+    assert len({url(lease) for lease in leases}) == len(leases)
+    assert (url(same), same.moved) == (url(leases[-1]), False)
+
+
 @pytest.mark.parametrize("outcome", [one for one in Outcome if one not in (Outcome.BLOCKED, Outcome.CAPTCHA)])
 def test_a_session_keeps_its_name_at_a_gateway_whatever_else_it_finds(valkey_url: str, outcome: Outcome) -> None:
     """Case 23: only a ban is the exit's."""

@@ -96,6 +96,7 @@ if at then
         picks[1] = {p[1], id, exit, number, held = holders, slots = slots, used = tonumber(p[6]) or 0, sets = p[7], facts = p[8], times = 1}
       end
     end
-    if not picks[1] then moved, excluded[id] = true, true end
+    -- Later than the last pin even within one millisecond or after a clock jump: `since` is part of the name at a gateway.
+    if not picks[1] then moved, excluded[id], since = true, true, math.max(now, pinned + 1) end
   end
 end
