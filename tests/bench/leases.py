@@ -19,6 +19,7 @@ from typing import Any
 from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.index import Index
+from proxypool.leases.keys import MEMBER_ID
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.leases.scripts import source
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
@@ -145,7 +146,7 @@ class Rig:
         tag, spent = self.pool.cache.keys.tag, []
         sha = self.node.script_load(FLOOR)
         for rank, member, score, sets in self._drawn(CALLS):
-            facts, lease = f"{tag}:p:{member[7:27]}", secrets.token_hex(16)
+            facts, lease = f"{tag}:p:{member[MEMBER_ID]}", secrets.token_hex(16)
             args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in sets))
             spent.append(self._usec(partial(self._lease, sha, tag, *args)))
             for name in sets:
@@ -163,7 +164,7 @@ class Rig:
         for _ in range(count):
             rank = secrets.randbelow(self.node.zcard(ready))
             member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
-            found.append((rank, member, score, self.node.hget(f"{tag}:p:{member[7:27]}", "z").split()))
+            found.append((rank, member, score, self.node.hget(f"{tag}:p:{member[MEMBER_ID]}", "z").split()))
         random.shuffle(found)
         return found
 
@@ -215,7 +216,7 @@ class Rig:
             for member in self.node.zrange(f"{self.pool.cache.keys.tag}:r:http:*:{rank}", 0, -1)
         ]
         random.shuffle(members)
-        return [member[27:].partition("|")[0] for member in members]
+        return [member[MEMBER_ID.stop :].partition("|")[0] for member in members]
 
     def _give_back(self, owner: str = "ann") -> None:
         for lease in self.pool.look(owner):

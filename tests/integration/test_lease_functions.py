@@ -17,12 +17,12 @@ from proxypool.leases import api
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
 from proxypool.leases.project import project
-from proxypool.proxies.proxy import Kind
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 
 from functions.index_pool import app as index_pool
 from functions.lease import app as lease
+from tests.support.lease_filters import EXAMPLES, fitting
 from tests.support.leases import a_pool, a_record, an_event
 from tests.support.servers import ROOT, free_port
 
@@ -278,20 +278,14 @@ def test_a_thousand_requests_at_once_are_ten_leases_and_spread_out_refusals(valk
 
 
 def test_every_filter_reaches_the_choice(valkey_url: str) -> None:
-    """Each field of the request decides by itself over HTTP, too."""
-    fits = a_record(
-        1, region="by", kind=Kind.MOBILE, tags=frozenset({"a", "b"}), sources=frozenset({"s1"}), exit_ip="203.0.113.1"
-    )  # fmt: skip
+    """Each field of the request decides on its own over HTTP, too."""
+    fits = a_record(1, **fitting())
     pool = a_pool(valkey_url, fits)
-    wanted = {
-        "protocol": "http", "https": True, "country": "de", "region": "by", "kind": "mobile", "tags": ["b", "a"], "source": "s1",
-        "anonymity": "elite", "min_score": 0.1, "max_latency_ms": 60, "ipv4_only": True, "target": "shop.example",
-        "strategy": "best", "count": 1, "at_least": 1, "distinct_exit": True, "ttl_seconds": 5, "exclude": ["0" * 20],
+    wanted = {example.name: example.wanted for example in EXAMPLES} | {
+        "target": "shop.example", "strategy": "best", "count": 1, "at_least": 1, "distinct_exit": True, "ttl_seconds": 5,
+        "exclude": ["0" * 20],
     }  # fmt: skip
-    other = {
-        "protocol": "socks5", "country": "us", "region": "ca", "kind": "residential", "tags": ["c"], "source": "s2",
-        "min_score": 0.99, "max_latency_ms": 40, "exclude": [fits.id],
-    }  # fmt: skip
+    other = {example.name: example.other for example in EXAMPLES if example.other is not None} | {"exclude": [fits.id]}
     status, granted = call(pool, an_event("POST /leases", wanted))
     assert status == 201
     call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"]))

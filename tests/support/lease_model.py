@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from proxypool.leases.index import is_ready
 from proxypool.leases.outcome import MEANINGS, ProxyDid, TargetDid
 from proxypool.leases.pool import PIN_SECONDS, Request
-from proxypool.proxies.proxy import Anonymity
 from proxypool.proxies.record import CADENCES_FRESH, ProxyRecord
-from proxypool.proxies.score import score
 from proxypool_client.outcome import Outcome
+
+from tests.support.lease_filters import EXAMPLES
 
 MAX_AGE_MS = 3_600_000
 WINDOW_MS = 60_000
@@ -219,20 +219,10 @@ class Model:
         return round(record.last_checked_at.timestamp() * 1000) + age
 
     def _against(self, record: ProxyRecord, request: Request) -> Iterator[bool]:
-        check, exit_ip = record.check, _exit(record)
+        exit_ip = _exit(record)
         _, slack = self._gap(request.target)[0], (self._gap(request.target)[1] - 1) * self._gap(request.target)[0]
         rules = {
-            "protocol": request.protocol not in (None, record.proxy.protocol),
-            "country": request.country not in (None, check.country),
-            "region": request.region not in ("", check.region),
-            "anonymity": (check.anonymity or Anonymity.TRANSPARENT).rank < request.anonymity.rank,
-            "https": request.https and not check.https,
-            "kind": request.kind not in (None, record.kind),
-            "latency": bool(request.max_latency_ms) and (check.latency_ms or 0) > request.max_latency_ms,
-            "score": score(check, record.lease).value < request.min_score - 1e-6,
-            "ipv4_only": request.ipv4_only and "." not in exit_ip,
-            "tags": not set(request.tags) <= record.tags,
-            "source": bool(request.source) and request.source not in record.sources,
+            **{one.name: one.excludes(record, request) for one in EXAMPLES},
             "exclude": record.id in request.exclude,
             "cooling": bool(exit_ip) and self.pace.get((request.target, exit_ip), 0) - slack > self.now,
             "exit_cap": bool(self.exit_cap and exit_ip) and self._exits()[exit_ip] >= self.exit_cap,

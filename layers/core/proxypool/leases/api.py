@@ -11,20 +11,18 @@ from proxypool_client.outcome import Outcome
 
 from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
+from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
 _PROXY_ID: Final = "[0-9a-f]{20}"
-_NAME: Final = "[a-z0-9-]{1,32}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
 SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
-MAX_TAGS: Final = 10
 MAX_RELEASED: Final = 100
 ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
@@ -32,19 +30,7 @@ ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
     """What POST /leases takes."""
     return {
-        "protocol": web.Field(
-            kind=str, choices=tuple(Protocol), description="How you speak to the proxy; any if absent"
-        ),
-        "https": web.Field(kind=bool, default=False, description="Only proxies that carry HTTPS"),
-        "country": web.Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
-        "region": web.Field(kind=str, pattern="[a-z0-9-]{1,8}", description="Of the exit: its country's subdivision"),
-        "anonymity": web.Field(kind=str, choices=tuple(Anonymity), description="The least that will do"),
-        "kind": web.Field(kind=str, choices=tuple(Kind), description="Of the exit's network, as its source says"),
-        "min_score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
-        "max_latency_ms": web.Field(kind=int, minimum=1, maximum=99_998),
-        "ipv4_only": web.Field(kind=bool, default=False, description="Only exits with an IPv4 address"),
-        "tags": web.Field(kind=list, default=(), pattern=_NAME, max_items=MAX_TAGS, description="All of them"),
-        "source": web.Field(kind=str, pattern=_NAME, description="The id of a source that lists it"),
+        **{row.name: row.field for row in FILTERS},
         "target": web.Field(
             kind=str,
             pattern=TARGET,
@@ -198,20 +184,10 @@ def _request(values: dict[str, Any]) -> Request:
         ttl_seconds=values["ttl_seconds"],
         count=values["count"],
         at_least=values["at_least"],
-        protocol=Protocol(values["protocol"]) if values["protocol"] else None,
-        https=values["https"],
-        country=values["country"],
-        region=values["region"] or "",
-        anonymity=Anonymity(values["anonymity"] or Anonymity.TRANSPARENT),
-        min_score=values["min_score"],
-        max_latency_ms=values["max_latency_ms"] or 0,
-        kind=Kind(values["kind"]) if values["kind"] else None,
-        ipv4_only=values["ipv4_only"],
-        tags=tuple(sorted(values["tags"])),
-        source=values["source"] or "",
         target=values["target"] or "",
         session_id=values["session_id"] or "",
         strategy=Strategy(values["strategy"]),
         distinct_exit=values["distinct_exit"],
         exclude=tuple(sorted(values["exclude"])),
+        **request_values(values),
     )

@@ -46,13 +46,13 @@ def bridge_of(settings: Settings) -> Bridge:
     from proxypool.leases.expire import Bridge
     from proxypool.leases.index import Index
     from proxypool.leases.ledger import Ledger
-    from proxypool.leases.watched import read_watched
+    from proxypool.leases.watched import parse_watched
     from proxypool.proxies.table import ProxyTable
     from proxypool.state import State
 
     cache = cache_of(settings)
     try:
-        watched = read_watched(settings.pool_low_filters)
+        watched = parse_watched(settings.pool_low_filters)
     except ValueError as error:
         raise ConfigurationError("POOL_LOW_FILTERS", str(error)) from error
     return Bridge(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.leases import journal, operator
+from proxypool.leases import filters, journal, operator
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.journal import Entry, Kind
@@ -88,8 +88,8 @@ class Bridge:
         lost = self.state.get(EPOCH) is not None
         if lost:
             self.state.put_if_absent(REBUILD, {"seen_at": clock.iso(now)})
-        filled = 0 if self._get("filled") else self._fill(until)
-        if not self._get("filled"):
+        filled = 0 if self._is_filled() else self._fill(until)
+        if not self._is_filled():
             return filled
         if lost and self.strict and now < self._loss_seen(now) + timedelta(seconds=self.max_lease_seconds):
             return filled
@@ -100,12 +100,16 @@ class Bridge:
         return filled
 
     def rebuild(self, until: float) -> int:
-        """Puts every row into the index again where the operator asked for it, page by page, in as many runs as it takes."""
-        if self.state.get(REBUILD_WANTED) is None:
+        """Writes every row into the index again on the operator's request, or if the members' layout has changed.
+
+        Page by page, in as many runs as it takes; the pool stays open, since the epoch stays. Returns how many were written.
+        """
+        is_requested = self.state.get(REBUILD_WANTED) is not None
+        if self._is_filled() and not is_requested:
             return 0
         self.cache.command("HDEL", self.cache.keys.settings, "filled")
         filled = self._fill(until)
-        if self._get("filled"):
+        if is_requested and self._is_filled():
             self.state.delete(REBUILD_WANTED)
         return filled
 
@@ -161,17 +165,22 @@ class Bridge:
         return gauges
 
     def _fill(self, until: float) -> int:
-        """Reads the table on from where the last run stopped; "filled" says that the end was reached."""
-        filled, after = 0, self._get("fill_after")
+        """Indexes the table from where the last run of this layout stopped; "filled" is set when the end is reached."""
+        layout, _, cursor = (self._get("fill_after") or "").partition(" ")
+        filled, after = 0, cursor if layout == filters.LAYOUT else None
         while time.monotonic() < until:
             records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
             filled += self.index.upsert(records, again=True)
             if after is None:
-                self._set("filled", "1")
+                self._set("filled", filters.LAYOUT)
                 self.cache.command("HDEL", self.cache.keys.settings, "fill_after")
                 break
-            self._set("fill_after", after)
+            self._set("fill_after", f"{filters.LAYOUT} {after}")
         return filled
+
+    def _is_filled(self) -> bool:
+        """Whether the whole table was indexed with the current layout."""
+        return self._get("filled") == filters.LAYOUT
 
     def _fold(self, entries: list[Entry]) -> None:
         """Adds to each proxy's evidence what its row does not hold yet. The stream is read before the rows: whatever

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from proxypool import clock
 from proxypool.leases.cache import Cache
-from proxypool.leases.keys import ANY_COUNTRY, MEMBER_LATENCY_MAX, ready_set
+from proxypool.leases.filters import member
+from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.pool import BILLION
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import ProxyRecord, fresh_until
@@ -79,7 +80,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
         "score": round(value, 4),
     }
     return (
-        _member(record),
+        member(record),
         round(value * BILLION / TIE_BREAK) * TIE_BREAK + int(record.id[:8], 16) % TIE_BREAK,
         " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
         clock.epoch_ms(fresh),
@@ -96,15 +97,3 @@ def _rests(record: ProxyRecord) -> str:
     if not hosts or not check.exit_ip or record.next_check_at is None or record.slots > 1:
         return ""
     return " ".join((str(clock.epoch_ms(record.next_check_at)), check.exit_ip, *hosts))
-
-
-def _member(record: ProxyRecord) -> str:
-    check = record.check
-    latency = MEMBER_LATENCY_MAX if check.latency_ms is None else min(round(check.latency_ms), MEMBER_LATENCY_MAX)
-    exit_ip = "" if record.slots > 1 else check.exit_ip or record.id  # a gateway's exits change from lease to lease
-    head = f"{int(check.https)}{record.kind.value[0]}{latency:05d}{record.id}{exit_ip}"
-    return "|".join((head, check.region or "", _listed(record.tags), _listed(record.sources)))
-
-
-def _listed(names: frozenset[str]) -> str:
-    return f",{','.join(sorted(names))}," if names else ""

@@ -4,7 +4,8 @@ No lease data has a key TTL: a serverless cache evicts keys that have one, and a
 stands in a sorted set by its end, and scripts take it out. Only two keys have a TTL, since losing them is harmless: the lock
 of the expiry run (a run that overlaps another changes nothing) and the memory of a refusal.
 
-    pool             HASH    epoch (absent: the cache is new or lost) · filled (rebuilt) · paused ("1") · owner_quota · exit_cap ·
+    pool             HASH    epoch (absent: the cache is new or lost) · filled (the layout
+                             of the last complete fill) · fill_after (layout and cursor of one that is not) · paused ("1") · owner_quota · exit_cap ·
                              breaker_failures · breaker_ms · rate:<target> and rate:* ("gap_ms burst"): by expire_leases
     r:<pr>:<cc>:<an> ZSET    ready members by score in billionths; pr a protocol, cc a country or "*", an 0–2 (anonymity's rank)
     p:<proxy id>     HASH    facts: v version, m ready member, s score, z its ready sets, e fresh until (ms), c slots, j what a
@@ -32,8 +33,7 @@ of the expiry run (a run that overlaps another changes nothing) and the memory o
                              grant's id is the fence
     lock             STRING  the expiry run that drains; TTL
 
-A ready member is `https(0/1) kind(1 letter) latency_ms(5 digits) proxy id(20) exit IP|region|,tags,|,sources,`: what a filter
-reads costs no call. A gateway has no exit IP there: it changes with each lease.
+A ready member is `layout(5) proxy id(20) exit IP|values|`: a filter reads its values without a call (filters.py).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from typing import Final
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "acquire": (
         "base", "owner", "count", "at_least", "ttl_ms", "owner_quota", "journal_max", "request_key", "fingerprint", "keep_ms",
-        "repeated", "memo", "session", "pin_ms", "pin_total_ms", "strategy", "ready_sets", "https", "kind", "min_score",
-        "max_latency_ms", "region", "ipv4_only", "source", "distinct_exit", "target", "tag_count", "rest",
+        "repeated", "memo", "session", "pin_ms", "pin_total_ms", "strategy", "ready_sets", "min_score",
+        "distinct_exit", "target", "need_count", "rest",
     ),
     "expire": ("count",),
     "look": ("owner", "lease"),
@@ -80,14 +80,18 @@ _QUOTED: Final[Mapping[str, Mapping[str, str]]] = {
     "PROXY_RESULT": {"failed": "f", "carried": "p", "unknown": ""},
     "TARGET_RESULT": {"failed": "f", "answered": "a", "unknown": ""},
 }  # fmt: skip
+HEAD: Final = "B"  # the first character of a ready member: what stands in front of its values, and where
+MEMBER_ID: Final = slice(5, 25)  # the proxy id in a ready member, between its layout and its exit IP
 _RECORD: Final = ("owner", "proxy", "exit", "target", "granted", "fence", "session", "outcome", "ends")
 CONSTANTS: Final[Mapping[str, Mapping[str, str]]] = {
     **{table: {name: f"'{text}'" for name, text in names.items()} for table, names in _QUOTED.items()},
     "L": {name: str(number) for number, name in enumerate(_RECORD, start=1)},
-}
+    "MEMBER": {
+        "head": str(ord(HEAD)), "id": str(MEMBER_ID.start + 1), "id_end": str(MEMBER_ID.stop), "exit": str(MEMBER_ID.stop + 1),
+    },
+}  # fmt: skip
 """What else the scripts call by name: keys behind the tag, fields of a proxy, states, kinds, positions in a lease's record."""
 
-MEMBER_LATENCY_MAX = 99_999
 ANY_COUNTRY = "*"
 
 

@@ -30,7 +30,7 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.cache import ANSWER_SECONDS, Cache
-from proxypool.leases.keys import ANY_COUNTRY, ready_set
+from proxypool.leases.filters import needs, ready_sets
 from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
 from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
 
@@ -207,31 +207,15 @@ def session_name(owner: str, pinned: str) -> str:
 
 
 def _filters(request: Request) -> Sequence[str | int]:
+    conditions = needs(request)
     return (
-        _sets(request),
-        "1" if request.https else "",
-        request.kind.value[0] if request.kind else "",
+        " ".join(ready_sets(request.protocol, request.country, request.anonymity)),
         round(request.min_score * BILLION),
-        request.max_latency_ms,
-        request.region,
-        "1" if request.ipv4_only else "",
-        request.source,
         "1" if request.distinct_exit else "",
         request.target,
-        len(request.tags),
-        *request.tags,
+        len(conditions),
+        *conditions,
         *request.exclude,
-    )
-
-
-def _sets(request: Request) -> str:
-    """The ready sets that hold what is wanted."""
-    protocols, ranks = (
-        (request.protocol,) if request.protocol else Protocol,
-        range(request.anonymity.rank, len(Anonymity)),
-    )
-    return " ".join(
-        ready_set(protocol, request.country or ANY_COUNTRY, rank) for protocol in protocols for rank in ranks
     )
 
 

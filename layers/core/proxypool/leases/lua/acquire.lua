@@ -86,7 +86,7 @@ if at then
   if pinned + ARG.pin_total_ms > now then
     local p = call('HMGET', PROXY .. id, F.member, F.fresh_until, F.holders, F.slots, F.breaker, F.grants, F.sets, F.facts)
     if p[1] and p[5] ~= BREAKER.open and tonumber(p[2]) > now then
-      local exit = p[1]:match('^[^|]*', 28)
+      local exit = p[1]:match('^[^|]*', MEMBER.exit)
       local number = pace and tonumber(call('ZSCORE', pace, exit) or 0) or 0
       if number <= now + slack + gap then
         since, joined = pinned, call('HEXISTS', JOINT, pin .. '~' .. pinned .. '|' .. id) == 1

@@ -1,25 +1,30 @@
 -- The second part of acquire: which proxies fit, and in which order they are looked at. Fills `picks`, or refuses. It only reads
 -- (but for ends that it makes true). At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.
 local BUDGET, CHUNK, MISSES, REFUSED_MS = 2000, 250, 4, 200
-local how, https, kind, score, latency = ARG.strategy, ARG.https ~= '', ARG.kind, tonumber(ARG.min_score), tonumber(ARG.max_latency_ms)
+local how, score = ARG.strategy, tonumber(ARG.min_score)
 local exit_cap, once = tonumber(pool[4]) or 0, ARG.distinct_exit ~= '' or gap > 0  -- one lease per exit within this request
 local wanted = picks[1] and 0 or n  -- a session that stays has its proxy
 local taken, exits, seen, soonest = {}, {}, {}, now + 60000
-local tags = {}
-for i = AT.rest, #ARGV do
-  if i < AT.rest + ARG.tag_count then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
-end
 
--- The rules that read a member's text to its end.
+-- The conditions on a member's values, from leases/filters.py: '|rby|' must be among them, 'l50' is the largest number of key l.
+local values, limits, last_need = {}, {}, AT.rest + ARG.need_count - 1
+for i = AT.rest, last_need do
+  local need = ARGV[i]
+  if need:sub(1, 1) == '|' then values[#values + 1] = need
+  else limits['|' .. need:sub(1, 1) .. '(%d+)'] = tonumber(need:sub(2)) end
+end
+for i = last_need + 1, #ARGV do excluded[ARGV[i]] = true end
+
+-- Whether a member meets them. A value that a member of an older layout lacks meets none.
 local suits
-if ARG.region ~= '' or ARG.ipv4_only ~= '' or ARG.source ~= '' or tags[1] then
-  local region, ipv4, source = ARG.region, ARG.ipv4_only ~= '', ARG.source ~= '' and ',' .. ARG.source .. ','
+if ARG.need_count ~= '0' then
   suits = function(member)
-    local exit, place, own, from = member:match('^([^|]*)|([^|]*)|([^|]*)|(.*)$', 28)
-    if ipv4 and not exit:find('^%d+%.') or region ~= '' and place ~= region
-        or source and not from:find(source, 1, true) then return false end
-    for _, tag in ipairs(tags) do
-      if not own:find(tag, 1, true) then return false end
+    for _, value in ipairs(values) do
+      if not member:find(value, MEMBER.exit, true) then return false end
+    end
+    for pattern, limit in pairs(limits) do
+      local number = member:match(pattern, MEMBER.exit)
+      if not number or tonumber(number) > limit then return false end
     end
     return true
   end
@@ -31,13 +36,12 @@ local function fit(window, step)
   local good, ex = {}, {}
   for i = 1, #window, step do
     local member = window[i]
-    local id = member:sub(8, 27)
+    local id = member:sub(MEMBER.id, MEMBER.id_end)
     if taken[id] ~= true then
-      if excluded[id] or https and member:byte(1) ~= 49 or kind ~= '' and member:sub(2, 2) ~= kind
-          or latency > 0 and tonumber(member:sub(3, 7)) > latency or suits and not suits(member) then
+      if excluded[id] or member:byte(1) ~= MEMBER.head or suits and not suits(member) then
         seen.filtered = (seen.filtered or 0) + 1
       else
-        local exit = member:match('^[^|]*', 28)
+        local exit = member:match('^[^|]*', MEMBER.exit)
         good[#good + 1], ex[#ex + 1] = {member, id, exit, 0, math.huge, window[i + 1]}, exit
       end
     end
@@ -161,7 +165,7 @@ elseif how == 'round_robin' then
 end
 
 local memo = ARG.memo ~= '' and P .. KEY.refusal_memory .. ARG.memo
-local narrow = suits or n > 1 or pace or https or kind ~= '' or latency > 0 or exit_cap > 0 or how ~= 'weighted'
+local narrow = suits or n > 1 or pace or exit_cap > 0 or how ~= 'weighted'
 local most, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours a draw
 math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
 repeat
