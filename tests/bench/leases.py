@@ -219,9 +219,9 @@ class Rig:
         return [member[MEMBER_ID.stop :].partition("|")[0] for member in members]
 
     def _give_back(self, owner: str = "ann") -> None:
-        for lease in self.pool.look(owner):
+        for lease in self.pool.list_leases(owner):
             self.pool.release(owner, lease.id)
-        self.node.delete(self.pool.cache.keys.log)
+        self.node.delete(self.pool.cache.keys.journal)
 
     def _usec(self, work: Callable[[], Any]) -> float:
         before = self._spent()

@@ -208,7 +208,7 @@ def test_a_password_leaves_by_its_holders_lease_answer_alone(world: World, capsy
     world.ask(lease, "POST /leases/{id}/release", {"outcome": "ok"}, name=held["id"])
     short = world.ask(lease, "POST /leases", {"ttl_seconds": 1})
     time.sleep(1.1)
-    journal = cache_of(world.known).command("XRANGE", cache_of(world.known).keys.log, "-", "+")
+    journal = cache_of(world.known).command("XRANGE", cache_of(world.known).keys.journal, "-", "+")
     expire_leases.handler({}, CONTEXT)
     listed = world.ask(manage, "GET /proxies")["proxies"]
     for proxy in listed:

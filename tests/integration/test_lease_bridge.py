@@ -123,7 +123,7 @@ def test_a_torn_or_overlapping_drain_changes_nothing(stack: Stack, monkeypatch: 
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     stack.pool.report("ann", lease.id, Outcome.OK)
     stack.pool.release("ann", lease.id)
-    whole = stack.bridge.cache.command("XRANGE", stack.bridge.cache.keys.log, "-", "+")
+    whole = stack.bridge.cache.command("XRANGE", stack.bridge.cache.keys.journal, "-", "+")
 
     def torn(stream_id: str) -> str:
         raise KeyboardInterrupt
@@ -279,7 +279,7 @@ def test_a_rebuild_is_run_once_when_it_is_asked_for(stack: Stack) -> None:
     assert stack.run()["count_rebuilt"] == 2
     assert stack.run()["count_rebuilt"] == 0
 
-    assert stack.pool.look("ann") == [lease]
+    assert stack.pool.list_leases("ann") == [lease]
     assert stack.pool.acquire("bob", Request(ttl_seconds=60))[0][0].proxy_id != lease.proxy_id
 
 
@@ -297,7 +297,7 @@ def test_a_throttled_table_keeps_the_journal(stack: Stack, monkeypatch: pytest.M
 
 def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
     """I23, input 82: it is counted and passed over, its neighbours are written."""
-    log = stack.bridge.cache.keys.log
+    log = stack.bridge.cache.keys.journal
     stack.bridge.cache.command("XADD", log, "*", "g", "from|another|version")
     stack.bridge.cache.command("XADD", log, "*", "?", "x")
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]

@@ -54,7 +54,7 @@ def test_sixteen_threads_never_hold_one_proxy_twice(valkey_url: str) -> None:
     with ThreadPoolExecutor(16) as threads:
         list(threads.map(work, range(320)))
 
-    assert pool.look("ann") == []
+    assert pool.list_leases("ann") == []
 
 
 def test_a_herd_gets_exactly_as_many_leases_as_there_are_proxies(valkey_url: str) -> None:
@@ -107,9 +107,11 @@ def test_a_foreign_lease_cannot_be_touched(valkey_url: str) -> None:
             pool.renew("eve", lease_id, 900)
         with pytest.raises(NotFound):
             pool.report("eve", lease_id, Outcome.PROXY_ERROR)
-        assert pool.look("eve", lease_id) == []
+        with pytest.raises(NotFound):
+            pool.get("eve", lease_id)
 
-    assert pool.look("ann") == [lease]
+    assert pool.list_leases("eve") == []
+    assert pool.list_leases("ann") == [pool.get("ann", lease.id)] == [lease]
 
 
 def test_an_expired_lease_frees_its_proxy_without_any_job(valkey_url: str) -> None:
@@ -126,7 +128,7 @@ def test_an_expired_lease_frees_its_proxy_without_any_job(valkey_url: str) -> No
         pool.release("ann", old.id)
     with pytest.raises(NotFound):
         pool.renew("ann", old.id, 60)
-    assert pool.look("bob") == [new]
+    assert pool.list_leases("bob") == [new]
 
 
 def test_renewing_never_shortens_and_stops_at_the_total(valkey_url: str) -> None:
@@ -183,7 +185,7 @@ def test_a_proxy_that_died_in_a_lease_is_not_leased_again(valkey_url: str) -> No
 
     Index(pool.cache, 3600).upsert([a_record(1, status=Status.DEAD, version=2)])
 
-    assert pool.look("ann") == [lease]
+    assert pool.list_leases("ann") == [lease]
     pool.release("ann", lease.id)
     with pytest.raises(PoolEmpty):
         take(pool)

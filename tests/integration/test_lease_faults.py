@@ -15,9 +15,9 @@ import pytest
 from proxypool.errors import Unavailable
 from proxypool.leases import api
 from proxypool.leases.cache import Cache
+from proxypool.leases.connection import Address, Connection, ErrorReply
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request
-from proxypool.leases.wire import Address, Refused, Wire
 from proxypool.local.certificates import local_certificates
 from proxypool.settings import Settings
 
@@ -134,7 +134,7 @@ def a_lossy_way(url: str, *, lose: int, late: threading.Event | None = None) -> 
 def test_a_lost_answer_never_grants_twice(valkey_url: str) -> None:
     """Input 77, I2: the second try finds what the first one did, with and without a key."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(4)))
-    pool.cache.run("look", "warm", "")  # a NOSCRIPT would be an answer, too
+    pool.cache.run("list", "warm", "")  # a NOSCRIPT would be an answer, too
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
     for key in ("", "k"):
         with a_lossy_way(valkey_url, lose=1) as url:
@@ -142,7 +142,7 @@ def test_a_lost_answer_never_grants_twice(valkey_url: str) -> None:
 
         assert repeated
         assert len(leases) == 2
-    assert len(pool.look("ann")) == 4
+    assert len(pool.list_leases("ann")) == 4
 
 
 def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) -> None:
@@ -152,23 +152,23 @@ def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) 
     late = threading.Event()
     with a_lossy_way(valkey_url, lose=1, late=late) as url:
         leases, _ = elsewhere(pool, url).acquire("ann", Request(ttl_seconds=60))
-        length = pool.cache.command("XLEN", pool.cache.keys.log)
+        length = pool.cache.command("XLEN", pool.cache.keys.journal)
         late.set()
         time.sleep(0.3)
 
-    assert pool.look("ann") == leases
-    assert pool.cache.command("XLEN", pool.cache.keys.log) == length
+    assert pool.list_leases("ann") == leases
+    assert pool.cache.command("XLEN", pool.cache.keys.journal) == length
 
 
 def test_a_lease_that_may_be_over_before_the_second_try_is_not_asked_for_twice(valkey_url: str) -> None:
     """I2, input 77: it would be granted again, under the id of the one that is over."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
-    length = pool.cache.command("XLEN", pool.cache.keys.log)
+    length = pool.cache.command("XLEN", pool.cache.keys.journal)
     with a_lossy_way(valkey_url, lose=1) as url, pytest.raises(Unavailable):
         elsewhere(pool, url).acquire("ann", Request(ttl_seconds=1))
 
-    assert pool.cache.command("XLEN", pool.cache.keys.log) == length + 1
+    assert pool.cache.command("XLEN", pool.cache.keys.journal) == length + 1
 
 
 def test_two_lost_answers_are_told_and_leave_one_grant(valkey_url: str) -> None:
@@ -181,7 +181,7 @@ def test_two_lost_answers_are_told_and_leave_one_grant(valkey_url: str) -> None:
     leases, repeated = pool.acquire("ann", Request(ttl_seconds=60), key="k")
 
     assert repeated
-    assert pool.look("ann") == leases
+    assert pool.list_leases("ann") == leases
 
 
 def test_out_of_memory_refuses_grants_and_takes_leases_back(valkey_url: str) -> None:
@@ -197,7 +197,7 @@ def test_out_of_memory_refuses_grants_and_takes_leases_back(valkey_url: str) -> 
         pool.renew("ann", lease.id, 70)
         pool.release("ann", lease.id)
         pool.cache.run("expire", 10)
-        assert pool.look("ann") == []
+        assert pool.list_leases("ann") == []
     finally:
         pool.cache.command("CONFIG", "SET", "maxmemory", "0")
 
@@ -234,19 +234,19 @@ def test_a_connection_that_the_server_closed_is_not_used(valkey_url: str) -> Non
 
 def test_an_error_inside_of_a_list_leaves_the_connection_usable(valkey_url: str) -> None:
     """The protocol's answers, as the server really sends them."""
-    wire = Wire(Address.of(valkey_url))
+    connection = Connection(Address.of(valkey_url))
     try:
-        with pytest.raises(Refused, match="boom"):
-            wire.call("EVAL", "#!lua\nreturn {1, redis.error_reply('boom now'), {'a', false, {}}}", 0)
-        assert wire.call("EVAL", "#!lua\nreturn {1, {'ä', false, {}}, redis.status_reply('OK')}", 0) == [
+        with pytest.raises(ErrorReply, match="boom"):
+            connection.call("EVAL", "#!lua\nreturn {1, redis.error_reply('boom now'), {'a', false, {}}}", 0)
+        assert connection.call("EVAL", "#!lua\nreturn {1, {'ä', false, {}}, redis.status_reply('OK')}", 0) == [
             1,
             ["ä", None, []],
             "OK",
         ]
-        assert wire.call("EVAL", "#!lua\nreturn string.rep('x', 200000)", 0) == "x" * 200_000
-        assert wire.call("HGETALL", "{none}") == []
+        assert connection.call("EVAL", "#!lua\nreturn string.rep('x', 200000)", 0) == "x" * 200_000
+        assert connection.call("HGETALL", "{none}") == []
     finally:
-        wire.close()
+        connection.close()
 
 
 def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
@@ -285,15 +285,15 @@ def test_a_cache_with_tls_is_verified(valkey_url: str, tmp_path: Path, monkeypat
 
     pool = a_pool(valkey_url, a_record(1))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)  # the scripts are known: short commands
-    assert pool.look("ann") == []
+    assert pool.list_leases("ann") == []
     with a_server(serve) as url:
         secured = elsewhere(pool, url.replace("redis://", "rediss://"))
         with pytest.raises(Unavailable):
-            secured.look("ann")
+            secured.list_leases("ann")
         monkeypatch.setenv("SSL_CERT_FILE", str(files.ca_file))
 
         leases = [secured.acquire("ann", Request(ttl_seconds=60))[0][0]]
         wires = list(secured.cache._free)
-        assert secured.look("ann") == leases
+        assert secured.list_leases("ann") == leases
         assert secured.cache._free == wires
         secured.cache.close()

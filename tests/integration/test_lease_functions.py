@@ -205,8 +205,8 @@ def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
     granted = call(pool, for_ann | by_role, settings)
 
     assert granted[0] == 201
-    assert [lease.id for lease in pool.look("ann")] == [granted[1]["id"]]
-    assert pool.look("AROAWORKER") == []
+    assert [lease.id for lease in pool.list_leases("ann")] == [granted[1]["id"]]
+    assert pool.list_leases("AROAWORKER") == []
     for event, deployed in (
         (for_ann | by_other, settings),
         (for_ann | by_role, Settings()),
@@ -226,7 +226,7 @@ def test_the_owner_is_the_role_or_the_tokens_subject(valkey_url: str) -> None:
     assert call(pool, an_event("GET /leases") | iam, Settings())[1]["leases"] == [granted]
     assert call(pool, an_event("GET /leases") | jwt, Settings())[1]["leases"] == []
     assert call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"]) | jwt, Settings())[0] == 404
-    assert [lease.id for lease in pool.look("AROATEAM")] == [granted["id"]]
+    assert [lease.id for lease in pool.list_leases("AROATEAM")] == [granted["id"]]
 
 
 def test_a_storm_of_renewals_writes_nothing(valkey_url: str) -> None:
@@ -234,24 +234,24 @@ def test_a_storm_of_renewals_writes_nothing(valkey_url: str) -> None:
     pool = a_pool(valkey_url, a_record(1))
     path = {"lease_id": call(pool, an_event("POST /leases", {"ttl_seconds": 5}))[1]["id"]}
     first = call(pool, an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, **path))
-    length = pool.cache.command("XLEN", pool.cache.keys.log)
+    length = pool.cache.command("XLEN", pool.cache.keys.journal)
 
     for _ in range(20):
         assert call(pool, an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, **path))[0] == 200
 
     assert first[0] == 200
-    assert pool.cache.command("XLEN", pool.cache.keys.log) - length <= 1
+    assert pool.cache.command("XLEN", pool.cache.keys.journal) - length <= 1
 
 
 def test_a_storm_of_anothers_renewals_is_404_each_time(valkey_url: str) -> None:
     """Input 60, I3: it neither moves the end nor writes."""
     pool = a_pool(valkey_url, a_record(1))
     held = call(pool, an_event("POST /leases", {"ttl_seconds": 5}))[1]
-    length = pool.cache.command("XLEN", pool.cache.keys.log)
+    length = pool.cache.command("XLEN", pool.cache.keys.journal)
     storm = an_event("POST /leases/{id}/renew", {"ttl_seconds": 60}, lease_id=held["id"], x_proxypool_owner="bob")
 
     assert {call(pool, storm)[0] for _ in range(20)} == {404}
-    assert pool.cache.command("XLEN", pool.cache.keys.log) == length
+    assert pool.cache.command("XLEN", pool.cache.keys.journal) == length
     assert call(pool, an_event("GET /leases"))[1]["leases"] == [held]
 
 

@@ -74,7 +74,7 @@ class Client:
         """Keeps it a while, renews it or not, gives it back (some twice), or forgets it."""
         for _ in range(draw.choice([0, 0, 1, 2])):
             self.renew(lease.lease_id, draw.choice([1, 2, 900]))
-        self.call(Op.LOOK, lambda: self.pool.look(self.owner))
+        self.call(Op.LOOK, lambda: self.pool.list_leases(self.owner))
         if draw.random() < 0.1:
             time.sleep(max(0, lease.expires / 1000 + 0.05 - time.time()))
         for _ in range(draw.choice([0, 1, 1, 1, 2])):
@@ -117,7 +117,7 @@ _NONE = Shown(lease_id="0" * 32 + ".1", proxy_id="", fence="0-0", granted=0, exp
 
 def told_journal(pool: Pool) -> list[Entry]:
     """Everything that took effect, in its order."""
-    entries, unreadable = journal.read(pool.cache.command("XRANGE", pool.cache.keys.log, "-", "+"))
+    entries, unreadable = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
     assert not unreadable
     return entries
 
@@ -127,7 +127,7 @@ def know_the_scripts(url: str) -> None:
     pool = a_pool(url, a_record())
     (lease,), _ = pool.acquire("ann", Request(ttl_seconds=1))
     pool.renew("ann", lease.id, 1)
-    assert pool.look("ann")
+    assert pool.list_leases("ann")
     pool.release("ann", lease.id)
     pool.cache.close()
 

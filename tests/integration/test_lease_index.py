@@ -94,7 +94,7 @@ def test_a_rebuild_mends_what_the_stream_alone_would_not(valkey_url: str) -> Non
     assert index_of(pool).upsert([a_record(1), a_record(2)], again=True) == 2
 
     assert leasable(pool) == {other}
-    assert pool.look("ann") == [held]
+    assert pool.list_leases("ann") == [held]
 
 
 def test_a_proxy_that_is_retired_in_a_lease_ends_with_it(valkey_url: str) -> None:

@@ -198,7 +198,7 @@ class Leases(RuleBasedStateMachine):
         if not hasattr(self, "pool"):
             return
         for owner in ("ann", "bob"):
-            seen = {lease.id for lease in self.pool.look(owner)}
+            seen = {lease.id for lease in self.pool.list_leases(owner)}
             assert seen == {one for one, lease in self.model.leases.items() if lease.owner == owner}
         for proxy_id, record in self.model.records.items():
             assert self.model.holders(proxy_id) <= record.slots or self.model.versions[proxy_id] > 1

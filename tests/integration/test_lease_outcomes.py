@@ -217,7 +217,7 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
         assert len(failed) == 5
         assert reasons == {"target_open": 1}
         assert 1 <= wait <= 30
-        entries, unreadable = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        entries, unreadable = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
         assert unreadable == 0
         for proxy in failed:
             facts = journal.evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == proxy])
@@ -270,7 +270,7 @@ def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str,
         rig.pool.report("bob", before.id, Outcome.TIMEOUT)
 
         assert rig.pool.cache.command("HGET", f"{rig.pool.cache.keys.tag}:p:{before.proxy_id}", "f") is None
-        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
         assert journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
         rig.wait(30_000)
         assert rig.take()

@@ -94,7 +94,7 @@ def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_ur
     assert {lease.proxy_id for lease in leases} == {leases[0].proxy_id} != {first.proxy_id}
     assert [lease.moved for lease in (first, *leases)] == [False, True, False, False]
     assert leases[0].json()["moved"] is True
-    assert first.id in {lease.id for lease in pool.look("ann")}
+    assert first.id in {lease.id for lease in pool.list_leases("ann")}
 
 
 def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
@@ -187,7 +187,7 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     assert url(moved[0]) == url(moved[1]) == url(again) != url(first)
     assert {lease.session_id for lease in (*moved, again)} == {"s"}
     assert (url(take(pool, "bob")), url(take(pool, session="other"))) == (url(bob), url(other))
-    shown = {lease.id: url(lease) for lease in pool.look("ann")}
+    shown = {lease.id: url(lease) for lease in pool.list_leases("ann")}
     assert ({first.id, second.id} <= shown.keys()) is not ends
     assert all(shown.get(lease.id, url(lease)) == url(lease) for lease in (first, second, *moved, again, other))
 

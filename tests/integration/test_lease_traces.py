@@ -66,7 +66,7 @@ def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
         set_clock(pool.cache, now)
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
         set_clock(pool.cache, now + 60_000)
-        assert pool.look("ann") == []
+        assert pool.list_leases("ann") == []
 
         set_clock(pool.cache, now + 30_000)
 
@@ -132,7 +132,7 @@ def test_the_journal_tells_a_leases_outcome(valkey_url: str, reported: bool) -> 
         pool.report("ann", lease.id, Outcome.BLOCKED)
     pool.release("ann", lease.id, None if reported else Outcome.BLOCKED)
 
-    entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.log, "-", "+"))
+    entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
 
     assert [(row.ended, row.outcome) for row in journal.ledger_rows(entries)] == [("released", "blocked")]
     assert [one.outcome for one in entries if one.kind in (journal.Kind.OUTCOME, journal.Kind.RELEASE)] == [

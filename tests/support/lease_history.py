@@ -100,7 +100,7 @@ def _told_lives(lives: dict[str, Life], journal: Iterable[Entry], total_ms: int)
         if entry.kind is Kind.GRANT:
             if life:
                 yield f"I2 {entry.lease_id} was granted twice"
-            ms, seq = entry.jid.split("-")
+            ms, seq = entry.journal_id.split("-")
             lives[entry.lease_id] = Life(
                 owner=entry.owner, proxy_id=entry.proxy_id, mark=entry.target, fence=(int(ms), int(seq)),
                 granted=entry.granted_ms, ends=[entry.expires_ms],

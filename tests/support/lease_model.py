@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from proxypool.leases.index import is_ready
-from proxypool.leases.outcome import MEANINGS, ProxyDid, TargetDid
+from proxypool.leases.outcome import OUTCOME_EFFECTS, ProxyResult, TargetResult
 from proxypool.leases.pool import PIN_SECONDS, Request
 from proxypool.proxies.record import CADENCES_FRESH, ProxyRecord
 from proxypool_client.outcome import Outcome
@@ -139,14 +139,14 @@ class Model:
 
     def tell(self, lease_id: str, outcome: Outcome) -> None:
         """What an outcome does to the pair, the proxy and the target."""
-        lease, means = self.leases[lease_id], MEANINGS[outcome]
+        lease, means = self.leases[lease_id], OUTCOME_EFFECTS[outcome]
         excused = bool(lease.target) and self._judge_target(lease_id, lease, means.proxy, means.target)
         if means.cool_seconds and lease.target and lease.exit:
             pair = lease.target, lease.exit
             self.pace[pair] = max(self.pace.get(pair, 0), self.now + means.cool_seconds * 1000)
-        if means.proxy is ProxyDid.CARRIED:
+        if means.proxy is ProxyResult.CARRIED:
             self.breakers.pop(lease.proxy, None)
-        elif means.proxy is ProxyDid.FAILED and not excused:
+        elif means.proxy is ProxyResult.FAILED and not excused:
             breaker = self.breakers.setdefault(lease.proxy, Breaker())
             breaker.failures += 1
             if breaker.failures >= self.failures or breaker.state == "h":
@@ -182,18 +182,18 @@ class Model:
         found = [(one, lease) for one, lease in self.leases.items() if lease.proxy == proxy_id]
         return len({(lease.owner, lease.session) if lease.session else one for one, lease in found})
 
-    def _judge_target(self, lease_id: str, lease: Held, proxy: ProxyDid, target: TargetDid) -> bool:
+    def _judge_target(self, lease_id: str, lease: Held, proxy: ProxyResult, target: TargetResult) -> bool:
         breaker = self.targets.setdefault(lease.target, TargetBreaker())
-        if target is TargetDid.ANSWERED:
+        if target is TargetResult.ANSWERED:
             breaker.fails.clear()
             if breaker.state == "h" and breaker.probe in ("", lease_id):
                 breaker.state, breaker.probe = "", ""
-        elif target is TargetDid.FAILED:
+        elif target is TargetResult.FAILED:
             if breaker.state:
                 if breaker.state == "h" and breaker.probe == lease_id:
                     breaker.state, breaker.until, breaker.probe = "o", self.now + self.open_ms, ""
                 return True
-            blamed = proxy is ProxyDid.FAILED
+            blamed = proxy is ProxyResult.FAILED
             breaker.fails = {one: at for one, at in breaker.fails.items() if at[0] + WINDOW_MS > self.now}
             breaker.fails[lease.proxy if blamed else lease_id] = (self.now, blamed)
             if len(breaker.fails) >= self.failures:

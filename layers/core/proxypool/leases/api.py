@@ -1,4 +1,4 @@
-"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library and redis-py only."""
+"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library only, for a short cold start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proxypool_client.outcome import Outcome
 from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
 from proxypool.leases.filters import FILTERS, request_values
-from proxypool.leases.pool import Lease, Pool, Request, Strategy
+from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
@@ -28,7 +28,7 @@ ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
 
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
-    """What POST /leases takes."""
+    """The body of POST /leases."""
     return {
         **{row.name: row.field for row in FILTERS},
         "target": web.Field(
@@ -49,7 +49,7 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
 
 
 def renew_fields(settings: Settings) -> dict[str, web.Field]:
-    """What POST /leases/{id}/renew takes."""
+    """The body of POST /leases/{id}/renew."""
     return {"ttl_seconds": _ttl(settings)}
 
 
@@ -68,7 +68,7 @@ RELEASE_MANY_FIELDS: Final = {
 
 
 def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
-    """The response to an HTTP event; every ApiError leaves as problem details."""
+    """The response to an HTTP event; an ApiError becomes problem details."""
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
@@ -79,7 +79,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
 
 
 def acting_owner(event: web.Event, settings: Settings) -> str:
-    """Who asks, or for whom: the worker's role, and no other, may name the owner it acts for. Raises Forbidden."""
+    """The caller, or the owner in X-On-Behalf-Of, which only the worker's role may send. Raises Forbidden."""
     owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
     if other is None:
         return owner
@@ -103,14 +103,11 @@ def _acquire(event: web.Event, owner: str, pool: Pool, settings: Settings) -> we
 
 
 def _look_all(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    return web.respond(200, {"leases": [lease.json() for lease in pool.look(owner)]})
+    return web.respond(200, {"leases": [lease.json() for lease in pool.list_leases(owner)]})
 
 
 def _look(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    found: list[Lease] = pool.look(owner, _lease_id(event))
-    if not found:
-        raise NotFound()
-    return web.respond(200, found[0].json())
+    return web.respond(200, pool.get(owner, _lease_id(event)).json())
 
 
 def _renew(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
@@ -142,10 +139,10 @@ def _report(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web
 
 
 def _retry_after(text: str | None) -> int | None:
-    """Seconds from a Retry-After, which is a number or a date; raises Invalid where it is neither."""
+    """The seconds of a Retry-After header, a number or an HTTP date; raises Invalid for anything else."""
     if text is None or text.isdigit():
         return None if text is None else int(text)
-    from email.utils import parsedate_to_datetime  # rarely needed: kept out of the cold start
+    from email.utils import parsedate_to_datetime  # rarely used: not part of the cold start
 
     try:
         return max(0, clock.epoch(parsedate_to_datetime(text)) - clock.epoch(clock.now()))
@@ -172,7 +169,7 @@ def _ttl(settings: Settings) -> web.Field:
 
 
 def _lease_id(event: web.Event) -> str:
-    """The id in the path; one that no lease can have is unknown like any other."""
+    """The id in the path; raises NotFound for text that is not a lease id."""
     lease_id = str((event.get("pathParameters") or {}).get("id", ""))
     if not _LEASE_ID.fullmatch(lease_id):
         raise NotFound()

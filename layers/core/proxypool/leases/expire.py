@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.leases import filters, journal, operator
+from proxypool.leases import filters, journal, operator_settings
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.journal import Entry, Kind
@@ -67,11 +67,12 @@ class Bridge:
 
     def copy_settings(self) -> None:
         """Brings the operator's settings to where acquire reads them."""
-        fields, key = operator.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
+        fields, key = operator_settings.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
         old = [
             name
             for name in self.cache.command("HKEYS", key)
-            if (name in operator.OPTIONAL or name.startswith(operator.RATE_FIELD)) and name not in fields
+            if (name in operator_settings.OPTIONAL or name.startswith(operator_settings.RATE_FIELD))
+            and name not in fields
         ]
         if old:
             self.cache.command("HDEL", key, *old)
@@ -127,7 +128,7 @@ class Bridge:
         """Writes the journal's entries into the ledger and the proxies, and then trims them; (how many, whether all)."""
         total = 0
         while time.monotonic() < until:
-            found = self.cache.command("XRANGE", self.cache.keys.log, "-", "+", "COUNT", ENTRIES_PER_PAGE)
+            found = self.cache.command("XRANGE", self.cache.keys.journal, "-", "+", "COUNT", ENTRIES_PER_PAGE)
             if not found:
                 return total, True
             entries, unreadable = journal.read(found)
@@ -136,7 +137,7 @@ class Bridge:
                 log.error("journal entries skipped", count=unreadable)
             self.ledger.write(journal.ledger_rows(entries))
             self._fold(entries)
-            self.cache.command("XTRIM", self.cache.keys.log, "MINID", _after(found[-1][0]))
+            self.cache.command("XTRIM", self.cache.keys.journal, "MINID", _after(found[-1][0]))
             _count(entries)
             total += len(entries)
         return total, False

@@ -1,4 +1,4 @@
-"""From a proxy's record to its place in Redis: who is ready, under which sets, until when. Pure but for `Index`."""
+"""Proxy records as rows of the ready index: which proxies are ready, in which sets, until when. Pure except `Index`."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ PROXIES_PER_CALL = 100
 SERVED = "ok"  # the verdict of a target rule that the proxy passed
 STUB_MS = (
     48 * 3_600_000
-)  # a removed proxy's version is kept for twice the stream's age, so that no late record revives it
-TIE_BREAK = 1_000  # the last three digits of a score are the id's: equal ones differ, so that round_robin passes each
+)  # a removed proxy's version is kept for twice the stream's retention: late records do not restore it
+TIE_BREAK = (
+    1_000  # the last three digits of a score are derived from the id: scores differ, so that round_robin reaches all
+)
 REMOVED = ("", "", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Writes records into the ready index; one that is not newer than what stands there changes nothing."""
+    """Writes records to the ready index; a record that is not newer than the indexed one changes nothing."""
 
     cache: Cache
     max_age_seconds: int
 
     def upsert(self, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
-        """Puts in, changes or takes out; returns how many were newer, with `again` (a rebuild) those of equal version too."""
+        """Adds, changes or removes proxies; returns how many were newer. With `again` (a rebuild) an equal version counts as newer."""
         rows = [(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records]
         return self._send(rows, again=again)
 
     def remove(self, removed: Iterable[tuple[str, int]]) -> int:
-        """Takes out proxies whose row is gone: their id and last version; returns how many stood there."""
+        """Removes proxies whose row was deleted, by id and last version; returns how many were indexed."""
         return self._send([(proxy_id, version + 1, *REMOVED) for proxy_id, version in removed])
 
     def _send(self, rows: list[tuple[str | int, ...]], *, again: bool = False) -> int:
@@ -49,7 +51,7 @@ class Index:
 
 
 def is_ready(record: ProxyRecord) -> bool:
-    """Whether its last check lets it be leased, freshness apart: active, passed, untampered."""
+    """Whether it can be leased by its last check (active, passed, not tampered with), regardless of the check's age."""
     check = record.check
     return (
         record.status is Status.ACTIVE
@@ -60,9 +62,9 @@ def is_ready(record: ProxyRecord) -> bool:
 
 
 def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
-    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
+    """The values of upsert.lua after id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
 
-    REMOVED if not ready.
+    REMOVED if the proxy is not ready.
     """
     fresh = fresh_until(record, max_age_seconds)
     if not is_ready(record) or fresh is None:
@@ -74,7 +76,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
     facts = {
         "proxy_url": proxy.url,
         "protocol": proxy.protocol,
-        "exit_ip": None if record.slots > 1 else check.exit_ip,  # a gateway's is another one with each lease
+        "exit_ip": None if record.slots > 1 else check.exit_ip,  # a gateway has another one with each lease
         "country": check.country,
         "anonymity": anonymity,
         "score": round(value, 4),
@@ -91,7 +93,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
 
 
 def _rests(record: ProxyRecord) -> str:
-    """Until when (ms) its exit rests for which targets: those whose rules the last check failed, until the next one."""
+    """The targets whose rule failed in the last check, for which the exit is not used until the next one: "<ms> <exit> <hosts>"."""
     check = record.check
     hosts = [host for host, fact in sorted(check.targets.items()) if fact.verdict != SERVED]
     if not hosts or not check.exit_ip or record.next_check_at is None or record.slots > 1:

@@ -1,23 +1,24 @@
--- The second part of acquire: which proxies fit, and in which order they are looked at. Fills `picks`, or refuses. It only reads
--- (but for ends that it makes true). At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.
+-- The second part of acquire: selects proxies in the order of the strategy. Fills `picks`, or refuses. It writes nothing but the
+-- ends of expired things. A refusal comes after at most BUDGET candidates and OVERDUE ends.
 local BUDGET, CHUNK, MISSES, REFUSED_MS = 2000, 250, 4, 200
 local how, score = ARG.strategy, tonumber(ARG.min_score)
 local exit_cap, once = tonumber(pool[4]) or 0, ARG.distinct_exit ~= '' or gap > 0  -- one lease per exit within this request
 local wanted = picks[1] and 0 or n  -- a session that stays has its proxy
 local taken, exits, seen, soonest = {}, {}, {}, now + 60000
 
--- The conditions on a member's values, from leases/filters.py: '|rby|' must be among them, 'l50' is the largest number of key l.
-local values, limits, last_need = {}, {}, AT.rest + ARG.need_count - 1
-for i = AT.rest, last_need do
-  local need = ARGV[i]
-  if need:sub(1, 1) == '|' then values[#values + 1] = need
-  else limits['|' .. need:sub(1, 1) .. '(%d+)'] = tonumber(need:sub(2)) end
-end
-for i = last_need + 1, #ARGV do excluded[ARGV[i]] = true end
+local first_excluded = AT.rest + ARG.need_count
+for i = first_excluded, #ARGV do excluded[ARGV[i]] = true end
 
--- Whether a member meets them. A value that a member of an older layout lacks meets none.
+-- Whether a member meets the conditions of leases/filters.py: '|rby|' must be among its values, 'l50' limits the number with
+-- key l. A value that is missing, since the member has an older layout, meets no condition.
 local suits
 if ARG.need_count ~= '0' then
+  local values, limits = {}, {}
+  for i = AT.rest, first_excluded - 1 do
+    local need = ARGV[i]
+    if need:sub(1, 1) == '|' then values[#values + 1] = need
+    else limits['|' .. need:sub(1, 1) .. '(%d+)'] = tonumber(need:sub(2)) end
+  end
   suits = function(member)
     for _, value in ipairs(values) do
       if not member:find(value, MEMBER.exit, true) then return false end
@@ -30,8 +31,8 @@ if ARG.need_count ~= '0' then
   end
 end
 
--- Those of a window that may be granted: {member, id, exit, number of (exit, target), room of the exit, score}. First what
--- the member says; then one call per rule of the moment for the whole window.
+-- The candidates of a window that can be granted: {member, id, exit, not before (ms), room of the exit, score}. The member's
+-- text is tested first; the rate of the target and the cap of the exit take one call each for the whole window.
 local function fit(window, step)
   local good, ex = {}, {}
   for i = 1, #window, step do
@@ -46,8 +47,8 @@ local function fit(window, step)
       end
     end
   end
-  if not good[1] or not (pace or exit_cap > 0 or once) then return good end
-  local paced, busy, free = pace and call('ZMSCORE', pace, unpack(ex)), exit_cap > 0 and call('HMGET', EXITS, unpack(ex)), {}
+  if not good[1] or not (paced_by or exit_cap > 0 or once) then return good end
+  local paced, busy, free = paced_by and call('ZMSCORE', paced_by, unpack(ex)), exit_cap > 0 and call('HMGET', EXITS, unpack(ex)), {}
   for i, g in ipairs(good) do
     local exit = g[3]
     g[4] = paced and tonumber(paced[i] or 0) or 0
@@ -64,9 +65,9 @@ local function fit(window, step)
   return free
 end
 
--- Takes up to `want` of those that fit, one as often as it has slots and this request may use it (a gateway has many); not if
--- its check is too old. One with slots left may be met again. An exit's room is looked at again: others of the window may
--- leave by the same. Returns how many.
+-- Takes up to `want` candidates that fit, and each as often as it has free slots (a gateway has many) and the request allows;
+-- none whose check is too old. A proxy with slots left can be taken again later. The room of an exit is tested again, since
+-- others of the window may have the same exit. Returns how many were taken.
 local function take(good, want)
   local before = #picks
   for _, g in ipairs(good) do
@@ -96,9 +97,11 @@ local function take(good, want)
   return #picks - before
 end
 
-local function window(set, size, rank, width) return call('ZRANGE', set, rank, math.min(rank + width, size) - 1, 'REV', 'WITHSCORES') end
+local function window(set, size, rank, width)
+  return call('ZRANGE', set, rank, math.min(rank + width, size) - 1, 'REV', 'WITHSCORES')
+end
 
--- A set, how many of it are good enough, and a rank among these, uniform over all candidates.
+-- A set, the number of its members with the required score, and a rank among these; uniform over all candidates.
 local sets, counts, total
 local function spot()
   local rank = math.random(0, total - 1)
@@ -108,7 +111,7 @@ local function spot()
   end
 end
 
--- One draw of the strategy: takes up to `want` from windows of `width`; returns how many.
+-- One draw of the strategy: takes up to `want` candidates from windows of `width`; returns how many.
 local from = 0
 local draw
 if how == 'weighted' then
@@ -127,7 +130,7 @@ elseif how == 'random' then
     return take(fit(window(set, size, rank, width), 2), want)
   end
 elseif how == 'best' then
-  draw = function(width)  -- the heads of all sets, merged; the next draw takes the ranks below
+  draw = function(width)  -- the best of all sets, merged; the next draw takes the ranks below
     local heads = {}
     width = math.max(width, n)
     for i, set in ipairs(sets) do
@@ -165,8 +168,8 @@ elseif how == 'round_robin' then
 end
 
 local memo = ARG.memo ~= '' and P .. KEY.refusal_memory .. ARG.memo
-local narrow = suits or n > 1 or pace or exit_cap > 0 or how ~= 'weighted'
-local most, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours a draw
+local narrow = suits or n > 1 or paced_by or exit_cap > 0 or how ~= 'weighted'
+local max_per_draw, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours per draw
 math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
 repeat
   sets, counts, total = {}, {}, 0
@@ -179,19 +182,19 @@ repeat
   while #picks < wanted and misses < MISSES do
     if total == 0 then
       misses = MISSES
-    elseif draw(width, math.min(most, wanted - #picks)) == 0 then
+    elseif draw(width, math.min(max_per_draw, wanted - #picks)) == 0 then
       misses, width = misses + 1, width * 4
     end
-    -- A refusal is remembered for a moment. Its instant is compared from both sides: a clock may jump back.
-    local told = misses > 0 and not picks[1] and memo and call('GET', memo)
-    if told then
-      local till, wait, reasons = told:match('^(%d+)|(%d+)|(.*)$')
+    -- A refusal is remembered for REFUSED_MS. Its end is compared with both limits, since a clock may jump back.
+    local remembered = misses > 0 and not picks[1] and memo and call('GET', memo)
+    if remembered then
+      local till, wait, reasons = remembered:match('^(%d+)|(%d+)|(.*)$')
       if now < tonumber(till) and tonumber(till) <= now + REFUSED_MS then
         return refuse('empty', tonumber(wait), cjson.decode(reasons))
       end
     end
   end
-  -- Nobody is refused while somebody is left: the candidates in turn, up to the budget, from a random rank where there are more.
+  -- Before a refusal all candidates are tested, up to the budget; from a random rank if there are more.
   if #picks < wanted then
     seen = {}
     local budget = BUDGET
@@ -210,8 +213,8 @@ until #picks >= wanted or ended == 0
 
 if #picks < least then
   local reasons = {'candidates', total, 'leased', call('HLEN', LEASES)}
-  for reason, of in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, of end
-  soonest = math.min(soonest, tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or soonest)
+  for reason, number in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, number end
+  soonest = math.min(soonest, tonumber(call('ZRANGE', EXPIRIES, 0, 0, 'WITHSCORES')[2]) or soonest)
   local wait = math.max(0, soonest - now)
   if memo then
     call('SET', memo, now + REFUSED_MS .. '|' .. wait .. '|' .. cjson.encode(reasons), 'PX', REFUSED_MS)

@@ -1,9 +1,10 @@
--- The third part of acquire: all that decides is read; from here on only writes that cannot be refused (an error would not
--- roll them back).
+-- The third part of acquire: writes the leases. Nothing is decided here, and no write can fail: an error would not roll back
+-- the ones before it.
 local expires, out, ids = now + ARG.ttl_ms, {moved and 'moved' or 'ok'}, {}
 for i, g in ipairs(picks) do ids[i] = g[2] end
 if pin then session = session .. '~' .. since end
-local fence = call('XADD', LOG, '*', ENTRY.grant, table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
+local fence = call('XADD', JOURNAL, '*', ENTRY.grant,
+  table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
 local records, due, gone, uses = {}, {}, {}, {}
 for i, g in ipairs(picks) do
   local id = g[2]
@@ -13,7 +14,7 @@ for i, g in ipairs(picks) do
   out[i + 1] = {ids[i], id, fence, expires, now, g.facts, session}
   if not joined then
     if g[3] ~= '' then call('HINCRBY', EXITS, g[3], 1) end
-    if g.times then  -- once for each proxy, however many of its slots
+    if g.times then  -- once per proxy, for all of its slots
       call('HSET', PROXY .. id, F.holders, g.held + g.times, F.grants, g.used + g.times)
       if g.held + g.times >= g.slots then
         for set in g.sets:gmatch('%S+') do
@@ -28,22 +29,22 @@ for i, g in ipairs(picks) do
 end
 for set, members in pairs(gone) do call('ZREM', P .. set, unpack(members)) end
 call('HSET', LEASES, unpack(records))
-call('ZADD', DUE, unpack(due))
+call('ZADD', EXPIRIES, unpack(due))
 call('SADD', HELD .. owner, unpack(ids))
 if uses[1] then
-  call('ZADD', pace, unpack(uses))
-  call('ZADD', DUE, 'NX', now + TIDY_MS, END.numbers .. target)
+  call('ZADD', paced_by, unpack(uses))
+  call('ZADD', EXPIRIES, 'NX', now + TIDY_MS, END.numbers .. target)
 end
-if probe then call('HSET', TARGETS, target, BREAKER.half_open .. ids[1]) end
+if probe then call('HSET', BREAKERS, target, BREAKER.half_open .. ids[1]) end
 if pin then
-  call('HINCRBY', JOINT, pin .. '~' .. since .. '|' .. picks[1][2], 1)
+  call('HINCRBY', SESSION_HOLDERS, pin .. '~' .. since .. '|' .. picks[1][2], 1)
   call('HSET', PINS, pin, picks[1][2] .. '|' .. since)
-  call('ZADD', DUE, math.min(now + ARG.pin_ms, since + ARG.pin_total_ms), END.pin .. pin)
+  call('ZADD', EXPIRIES, math.min(now + ARG.pin_ms, since + ARG.pin_total_ms), END.pin .. pin)
 end
 for _, key in ipairs({ARG.request_key, ARG.repeated == '1' and base or ''}) do
   if key ~= '' then
-    call('HSET', ASKED, key, table.concat({base, #picks, ARG.fingerprint}, '|'))
-    call('ZADD', DUE, now + ARG.keep_ms, END.idempotency .. key)
+    call('HSET', IDEMPOTENCY, key, table.concat({base, #picks, ARG.fingerprint}, '|'))
+    call('ZADD', EXPIRIES, now + ARG.keep_ms, END.idempotency .. key)
   end
 end
 return out
