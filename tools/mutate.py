@@ -1,7 +1,7 @@
 """`python -m tools.mutate [--script NAME]`: deletes each statement of the lease scripts in turn; some test must fail.
 
 A statement begins on a line and takes the fewest lines without which the script still loads; where a line holds several, each
-of them counts, too. Mutants that all tests survive are printed, and stand in SURVIVORS with the reason, or are a gap.
+of them counts, too. Mutants that no test kills are printed; each is listed in SURVIVORS with a reason, or is a gap.
 Two processes, each with servers of its own, collect the tests once; each mutant runs in a fork of that, and the tests that
 failed for earlier mutants of its script come first.
 """

@@ -268,7 +268,7 @@ def test_a_table_that_is_not_read_to_its_end_is_read_on_by_the_next_run(
     assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 2
 
 
-def test_a_rebuild_is_run_once_when_it_is_asked_for(stack: Stack) -> None:
+def test_a_requested_rebuild_is_run_once(stack: Stack) -> None:
     """I11: the index is written again, leases go on."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     for key in keys_of(stack.bridge.cache):

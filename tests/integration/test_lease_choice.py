@@ -78,7 +78,7 @@ def test_least_used_evens_out(valkey_url: str) -> None:
     assert max(got.values()) - min(got.values()) <= 1
 
 
-def test_random_asks_no_score_and_weighted_does(valkey_url: str) -> None:
+def test_random_ignores_the_score_and_weighted_does_not(valkey_url: str) -> None:
     """400 draws: the worst gets a fair share of one, a small one of the other."""
     pool, ids = graded(valkey_url)
 
@@ -102,7 +102,7 @@ def test_two_servers_do_not_draw_one_sequence() -> None:
 
 
 def test_a_refusal_is_remembered_for_the_same_wish_alone(valkey_url: str) -> None:
-    """Case 18: who asks for the impossible slows nobody, and a proxy that comes back is granted within 250 ms."""
+    """Case 18: requests that cannot be met slow down no others, and a proxy that is free again is granted within 250 ms."""
     pool = a_pool(valkey_url, a_record(1))
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     asks = Request(ttl_seconds=60, country="de")
@@ -140,8 +140,8 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
     assert refusal.value.problem()["reasons"] == {"candidates": 0, "leased": 0}
 
 
-def test_a_refusal_of_a_moment_ago_is_told_again(valkey_url: str) -> None:
-    """Case 18: it is not worked out anew while its moment lasts."""
+def test_a_refusal_of_a_moment_ago_is_repeated(valkey_url: str) -> None:
+    """Case 18: it is not computed again while it is remembered."""
     with movable():
         pool, now, told = a_pool(valkey_url), int(time.time() * 1000), []
         set_clock(pool.cache, now)
@@ -169,7 +169,7 @@ def test_a_refusal_says_when_the_first_lease_ends(valkey_url: str) -> None:
     assert 1 <= (refusal.value.retry_after_seconds or 0) <= 10
 
 
-def test_a_remembered_refusal_tells_the_same_reasons(valkey_url: str) -> None:
+def test_a_remembered_refusal_has_the_same_reasons(valkey_url: str) -> None:
     """Case 33."""
     pool = a_pool(valkey_url, a_record(1, https=False))
     told = []
@@ -194,7 +194,7 @@ def test_a_refusal_counts_who_waits_for_an_exit(valkey_url: str) -> None:
 
 
 def test_a_thousand_at_once_get_exactly_ten_leases(valkey_url: str) -> None:
-    """Input 64, I1: ten proxies; the other 990 are told when to come back, spread out."""
+    """Input 64, I1: ten proxies; the other 990 requests get different Retry-After values."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
     waits: list[int] = []
 
@@ -227,7 +227,7 @@ def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str) -> None:
 
 
 def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> None:
-    """I4: more leases are over than one acquire takes back by the way; the choice among all begins anew."""
+    """I4: more leases have expired than one acquire ends in passing; the choice among all candidates is repeated."""
     with movable():
         others = [a_record(number, https=False, passed=3.0) for number in range(5)]
         fitting = [a_record(number, passed=3.0) for number in (5, 6)]

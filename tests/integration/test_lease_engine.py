@@ -224,7 +224,7 @@ def test_replayed_and_disordered_records_end_in_the_same_index(valkey_url: str) 
     ids=str,
 )
 def test_a_filter_lets_through_exactly_what_fits(valkey_url: str, wanted: dict[str, object], fits: set[int]) -> None:
-    """Each rule decides; whoever fits is found."""
+    """Each rule decides; a proxy that fits is found."""
     records = {
         1: a_record(1),
         2: a_record(2, country="us"),
@@ -300,7 +300,7 @@ def test_no_lease_data_can_be_evicted(valkey_url: str) -> None:
     assert {pool.cache.command("TTL", key) for key in found} == {-1}
 
 
-def test_a_lost_connection_is_made_anew(valkey_url: str) -> None:
+def test_a_lost_connection_is_opened_again(valkey_url: str) -> None:
     """I21, input 77: 503 while the server is away; the next call finds its successor."""
     with servers.valkey_cluster() as url:
         pool = a_pool(url, a_record(1))

@@ -80,7 +80,7 @@ def status_of(pool: Pool) -> tuple[int, float]:
     ids=lambda text: text.split()[0],
 )
 def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
-    """Input 77, I21: whatever it says, the caller hears when to come again."""
+    """Input 77, I21: for every error of Redis the caller gets a Retry-After."""
     with a_server(says(answer)) as url:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
@@ -160,7 +160,7 @@ def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) 
     assert pool.cache.command("XLEN", pool.cache.keys.journal) == length
 
 
-def test_a_lease_that_may_be_over_before_the_second_try_is_not_asked_for_twice(valkey_url: str) -> None:
+def test_a_lease_that_may_expire_before_the_second_try_is_requested_once(valkey_url: str) -> None:
     """I2, input 77: it would be granted again, under the id of the one that is over."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
@@ -171,7 +171,7 @@ def test_a_lease_that_may_be_over_before_the_second_try_is_not_asked_for_twice(v
     assert pool.cache.command("XLEN", pool.cache.keys.journal) == length + 1
 
 
-def test_two_lost_answers_are_told_and_leave_one_grant(valkey_url: str) -> None:
+def test_two_lost_answers_are_an_error_and_leave_one_grant(valkey_url: str) -> None:
     """Input 77: then it is unknown whether leases were granted; the same key finds them."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
@@ -268,7 +268,7 @@ def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
 
 
 def test_a_cache_with_tls_is_verified(valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I21, I19: what a serverless cache asks for; a certificate that nobody vouches for is no way to Redis."""
+    """I21, I19: required by a serverless cache; a certificate of an unknown authority is refused."""
     files = local_certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.chain_file, files.key_file)

@@ -37,7 +37,7 @@ def call(pool: Pool, event: dict[str, Any], settings: Settings = SETTINGS) -> tu
 
 
 def stream_record(number: int, sequence: int, **changes: Any) -> dict[str, Any]:
-    """A committed change of a proxy, as the table's stream tells it."""
+    """A committed change of a proxy, as a record of the table's stream."""
     image = {
         name: value for name, value in to_item(a_record(number, **changes)).serialize().items() if value is not None
     }
@@ -376,7 +376,7 @@ def test_index_pool_puts_committed_changes_into_the_index(valkey_url: str, monke
     ]
 
 
-def test_index_pool_asks_for_the_batch_again_while_redis_is_away(valkey_url: str) -> None:
+def test_index_pool_retries_the_batch_while_redis_is_unavailable(valkey_url: str) -> None:
     """I21, input 73: the lowest sequence number, compared as a number."""
     pool = a_pool(valkey_url)
     away = replace(pool.cache, url=f"redis://127.0.0.1:{free_port()}", _free=[])

@@ -47,7 +47,7 @@ class Client:
     calls: list[Call] = field(default_factory=list)
 
     def work(self) -> list[Call]:
-        """Asks for leases and does with them what clients do."""
+        """Acquires leases and uses them as clients do."""
         draw = random.Random(self.number)
         for number in range(REQUESTS):
             for lease in self.acquire(f"r{self.number}-{number}.example", draw):

@@ -34,7 +34,7 @@ def leasable(pool: Pool) -> set[str]:
 
 
 def test_a_removed_proxy_is_not_revived_by_a_late_record(valkey_url: str) -> None:
-    """I11, input 81: its version stands as a tombstone for twice the stream's age, then nothing of it is left."""
+    """I11, input 81: its version is kept as a tombstone for twice the stream's retention, then everything is deleted."""
     with movable():
         pool, now = a_pool(valkey_url, a_record(1, version=5)), int(time.time() * 1000)
         index_of(pool).remove([(a_record(1).id, 7)])
@@ -57,7 +57,7 @@ def test_a_proxy_that_is_listed_again_after_pruning_is_leased(valkey_url: str) -
 
 
 def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) -> None:
-    """I11: when the stub's time comes, the proxy stands there again."""
+    """I11: the proxy is indexed again when its tombstone expires."""
     with movable():
         pool = a_pool(valkey_url, a_record(1, version=5))
         index_of(pool).remove([(a_record(1).id, 7)])

@@ -265,7 +265,7 @@ class Leases(RuleBasedStateMachine):
         self.pool.cache.command("HSET", self.pool.cache.keys.settings, name, value)
 
 
-@pytest.mark.timeout(300)  # a thousand steps, each asked twice
+@pytest.mark.timeout(300)  # a thousand steps, each run twice
 def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     """I1–I7, I20, inputs 59, 60, 66, 77, 79 and 81, cases 19, 20 and 22: acquire, renew, release, report, tick, crash
     (a lease nobody gives back), evict, restart, duplicate, clock skew, index, remove, in any order."""

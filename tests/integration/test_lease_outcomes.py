@@ -23,7 +23,7 @@ SHOP, NEWS = "shop.example", "news.example"
 
 @dataclass
 class Rig:
-    """A pool whose clock stands still until `wait`."""
+    """A pool whose clock is stopped until `wait`."""
 
     pool: Pool
     now: int
@@ -89,7 +89,7 @@ def test_a_ban_cools_the_exit_for_that_target_alone(rig: Rig, outcome: Outcome) 
 
 
 def test_retry_after_is_how_long_the_pair_cools(rig: Rig) -> None:
-    """Case 26: seven seconds; a caller is told when."""
+    """Case 26: seven seconds, which the caller gets as Retry-After."""
     for _ in range(3):
         lease = rig.take()
         rig.pool.report("ann", lease.id, Outcome.RATE_LIMITED, retry_after=7)
@@ -121,7 +121,7 @@ def test_a_shorter_ban_does_not_end_a_longer_one(rig: Rig) -> None:
 
 
 def test_one_ban_does_not_push_the_others_over_their_cap(valkey_url: str, clock: None) -> None:
-    """Case 25, I20: ten a second for each of three exits; with one banned the two still get ten each, callers hear when."""
+    """Case 25, I20: ten a second for each of three exits; with one banned the two others still get ten each; refused callers get a Retry-After."""
     for rig in _rig(valkey_url, 3):
         rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, "rate:*", "100 1")
         rig.use(Outcome.BLOCKED)

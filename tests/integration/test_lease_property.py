@@ -34,7 +34,7 @@ POOLS, REQUESTS, OFTEN = 40, 12, 10
 
 
 def a_request(draw: random.Random) -> Request:
-    """Seven of ten have one filter at most, so that each decides by itself."""
+    """Seven of ten have at most one filter, so that each filter decides alone often enough."""
     count = draw.choice([1, 1, 2, 5, 50])
     wanted: dict[str, Any] = {"strategy": draw.choice(list(Strategy)), "target": draw.choice(TARGETS)}
     for _ in range(draw.choice([0, 0, 1, 1, 1, 1, 1, 2, 3, 3])):

@@ -97,7 +97,7 @@ def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_ur
     assert first.id in {lease.id for lease in pool.list_leases("ann")}
 
 
-def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
+def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
     """I20: a rate is no ban: it waits, and does not move."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.cache.command("HSET", pool.cache.keys.settings, "rate:*", "9000 1")
@@ -168,9 +168,9 @@ def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) 
 def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     valkey_url: str, outcome: Outcome, ends: bool
 ) -> None:
-    """Cases 22 and 23, I15: told by one of its leases or several; its next leases share the new name, the old ones keep theirs.
+    """Cases 22 and 23, I15: reported by one of its leases or several; its next leases share the new name, the old ones keep theirs.
 
-    Another owner's session of that name, and an own one of another, stay as they are.
+    Sessions of another owner or with another id do not change.
     """
     pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
     first, second = take(pool), take(pool, target="shop.example")
@@ -237,7 +237,7 @@ def test_a_session_keeps_its_name_at_a_gateway_whatever_else_it_finds(valkey_url
 
 
 def test_a_session_of_a_gateway_that_gives_no_names_stays(valkey_url: str) -> None:
-    """Its exits change by themselves."""
+    """Its exits change without a session name."""
     pool = a_pool(valkey_url, a_record(1, slots=4), a_record(2, slots=4))
     first = take(pool)
 

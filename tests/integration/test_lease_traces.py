@@ -35,7 +35,7 @@ def held_by(pool: Pool) -> dict[str, Any]:
 
 
 def ready(pool: Pool) -> int:
-    """How many proxies stand in the ready sets, as the gauges count them."""
+    """The number of proxies in the ready sets, as the gauges count them."""
     return int(pool.cache.run("gauge", *Protocol)[0])
 
 
@@ -60,7 +60,7 @@ def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, 
 
 
 def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
-    """I5, input 79: whoever looks ends it, and a clock that jumps back does not revive it."""
+    """I5, input 79: the next script that reads it ends it, and a clock that jumps back does not restore it."""
     with movable():
         pool, now = a_pool(valkey_url, a_record(1)), int(time.time() * 1000)
         set_clock(pool.cache, now)
@@ -91,7 +91,7 @@ def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> 
     assert kept == [1, 0]
 
 
-def test_who_cannot_be_leased_stands_in_no_ready_set(valkey_url: str) -> None:
+def test_a_proxy_that_cannot_be_leased_is_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
     with movable():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), int(time.time() * 1000)
@@ -124,8 +124,8 @@ def test_a_gateway_whose_breaker_opens_leaves_the_ready_sets_although_it_has_slo
 
 
 @pytest.mark.parametrize("reported", [False, True])
-def test_the_journal_tells_a_leases_outcome(valkey_url: str, reported: bool) -> None:
-    """I23: told with the release, or before it."""
+def test_the_journal_contains_a_leases_outcome(valkey_url: str, reported: bool) -> None:
+    """I23: reported with the release, or before it."""
     pool = a_pool(valkey_url, a_record(1))
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     if reported:
@@ -152,7 +152,7 @@ def test_nothing_but_its_version_stays_of_a_removed_proxy(valkey_url: str) -> No
     assert list(found[f"{tag}:p:{a_record(1).id}"]) == ["v"]
 
 
-def test_the_gauges_say_how_the_pool_stands(valkey_url: str) -> None:
+def test_the_gauges_count_the_pool(valkey_url: str) -> None:
     """Each refusal is counted once."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     assert pool.cache.run("gauge", *Protocol) == [2, 0, 0, 0, []]

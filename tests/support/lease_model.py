@@ -89,7 +89,7 @@ class Model:
         self.pins = {pin: (proxy, until) for pin, (proxy, until) in self.pins.items() if until > self.now}
 
     def free_now(self, request: Request) -> dict[str, list[tuple[str, int]]]:
-        """exit → (proxy, slots that are free), as many as rules let through; gateways stand under their own id."""
+        """exit → (proxy, free slots) of all proxies that the rules allow; a gateway is listed under its own id."""
         out: dict[str, list[tuple[str, int]]] = {}
         for proxy_id, record in self.records.items():
             room = self._room(record)
@@ -243,7 +243,7 @@ class Model:
         return self.gaps.get(target, self.gaps.get("*", (0, 1))) if target else (0, 1)
 
     def _forget(self, proxy_id: str) -> None:
-        """A proxy that stands in the index no more keeps nothing once its last holder is gone."""
+        """A proxy that is not indexed any more loses its state with its last holder."""
         record = self.records.get(proxy_id)
         if (record is None or not is_ready(record)) and not self.holders(proxy_id):
             self.breakers.pop(proxy_id, None)

@@ -1,4 +1,4 @@
-"""The checker of histories by itself: it finds nothing in a sound one, and in a broken one what is broken."""
+"""The history checker alone: it finds nothing in a correct history, and each violation in a broken one."""
 
 from __future__ import annotations
 

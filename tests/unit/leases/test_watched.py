@@ -11,7 +11,7 @@ from proxypool.leases.watched import parse_watched
 from proxypool.settings import Settings
 
 
-def test_filters_stand_between_semicolons_and_their_conditions_between_commas() -> None:
+def test_filters_are_separated_by_semicolons_and_conditions_by_commas() -> None:
     found = parse_watched("country=us,https=true; kind=residential;")
 
     assert [one.name for one in found] == ["country=us,https=true", "kind=residential"]

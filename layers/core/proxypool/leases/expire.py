@@ -1,4 +1,4 @@
-"""expire_leases: the bridge between Redis and DynamoDB. Lease safety never depends on it; the ledger and the gauges do."""
+"""expire_leases: the bridge between Redis and DynamoDB. The ledger and the gauges depend on it, the safety of leases does not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
 from proxypool.telemetry import Metric, count, count_by, log
 
-LOCK_MS = 90_000  # a run that died keeps the next ones out no longer; one that overlaps another changes nothing
+LOCK_MS = 90_000  # a crashed run blocks the next ones for that long; overlapping runs change nothing
 PURGED_PER_CALL = 200
 ENTRIES_PER_PAGE = 500
 RECORDS_PER_PAGE = 500
@@ -36,20 +36,20 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bridge:
-    """One pool's bridge. Each step may be repeated, torn or overlapped by another run without harm."""
+    """The bridge of one pool. Each step may be repeated, interrupted or overlapped by another run without harm."""
 
     cache: Cache
     index: Index
     ledger: Ledger
     proxies: ProxyTable
     state: State
-    strict: bool  # after a loss of the cache, wait until no lost lease can live
+    strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
-    watched: tuple[Watched, ...] = ()  # whose ready proxies are counted by themselves, for pool_low
-    low_mark: int = 0  # no further than to this many
+    watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low
+    low_mark: int = 0  # counting stops at this number
 
     def run(self, run_id: str, *, until: float) -> dict[str, int]:
-        """Runs all steps under the lock, long ones until that `time.monotonic()`; the counts, or {"locked": 1}."""
+        """Runs all steps under the lock, long ones until `until` (time.monotonic()). Returns the counts, or {"locked": 1}."""
         if self.cache.command("SET", self.cache.keys.lock, run_id, "NX", "PX", LOCK_MS) is None:
             return {"locked": 1}
         try:
@@ -66,7 +66,7 @@ class Bridge:
         return counts | self.gauge(clock.now())
 
     def copy_settings(self) -> None:
-        """Brings the operator's settings to where acquire reads them."""
+        """Copies the operator's settings from the state table to the pool's hash, where acquire reads them."""
         fields, key = operator_settings.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
         old = [
             name
@@ -79,10 +79,10 @@ class Bridge:
         self.cache.command("HSET", key, *(text for field in fields.items() for text in field))
 
     def heal(self, now: datetime, until: float) -> int:
-        """Fills a new or lost cache from the table and opens it; returns how many proxies it put in.
+        """Fills a new or lost cache from the table and opens it; returns how many proxies were indexed.
 
-        A new pool opens at once. After a loss a strict pool opens when every lease of before has ended. A table that is
-        not read to its end by `until` is read on by the next run.
+        A new pool opens at once. After a loss a strict pool opens when all leases from before it have ended. If the end of the
+        table is not reached by `until`, the next run continues.
         """
         if self._get("epoch"):
             return 0
@@ -115,7 +115,7 @@ class Bridge:
         return filled
 
     def free(self, until: float) -> int:
-        """Ends what is overdue, in bounded batches; returns how many leases ended."""
+        """Ends expired leases, pins and breakers in bounded batches; returns how many leases ended."""
         total = 0
         while time.monotonic() < until:
             handled, ended = self.cache.run("expire", PURGED_PER_CALL)
@@ -125,14 +125,14 @@ class Bridge:
         return total
 
     def drain(self, until: float) -> tuple[int, bool]:
-        """Writes the journal's entries into the ledger and the proxies, and then trims them; (how many, whether all)."""
+        """Writes the journal's entries to the ledger and the proxies, then trims them: (how many, whether all)."""
         total = 0
         while time.monotonic() < until:
             found = self.cache.command("XRANGE", self.cache.keys.journal, "-", "+", "COUNT", ENTRIES_PER_PAGE)
             if not found:
                 return total, True
             entries, unreadable = journal.read(found)
-            if unreadable:  # no retry would make them readable, and those behind them must not wait
+            if unreadable:  # a retry cannot help, and the entries after them must not wait
                 count(Metric.RECORDS_SKIPPED, unreadable)
                 log.error("journal entries skipped", count=unreadable)
             self.ledger.write(journal.ledger_rows(entries))
@@ -143,13 +143,13 @@ class Bridge:
         return total, False
 
     def close_lost(self, now: datetime) -> int:
-        """Ends ledger rows that are overdue and that Redis does not hold: their end was lost with the cache."""
+        """Ends expired ledger rows that are not in Redis: their end was lost with the cache."""
         overdue = list(self.ledger.overdue(clock.epoch(now) - LOST_MARGIN_SECONDS, limit=LOST_PER_SHARD))
         gone = [lease for lease in overdue if not self.cache.command("HEXISTS", self.cache.keys.leases, lease)]
         return self.ledger.close_lost(gone, clock.epoch_ms(now))
 
     def gauge(self, now: datetime) -> dict[str, int]:
-        """Counts what stands in Redis, for the metrics and for `GET /stats/pool`."""
+        """Counts ready proxies, leases and journal entries, for the metrics and for `GET /stats/pool`."""
         ready, leases, length, age_ms, refused = self.cache.run("gauge", *Protocol)
         gauges = {
             "ready": ready,
@@ -184,8 +184,8 @@ class Bridge:
         return self._get("filled") == filters.LAYOUT
 
     def _fold(self, entries: list[Entry]) -> None:
-        """Adds to each proxy's evidence what its row does not hold yet. The stream is read before the rows: whatever
-        another run has trimmed stands in them already."""
+        """Adds the entries to each proxy's evidence if its row does not have them yet. The stream is read before the rows, so
+        entries that another run has trimmed are already in them."""
         of_proxy: dict[str, list[Entry]] = {}
         for entry in entries:
             of_proxy.setdefault(entry.proxy_id, []).append(entry)
@@ -210,7 +210,7 @@ _GAUGES = (Metric.PROXIES_READY, Metric.LEASES_OPEN, Metric.JOURNAL_LENGTH, Metr
 
 
 def _after(stream_id: str) -> str:
-    """The id behind an entry's: trimming to it removes the entry, and nothing that came since."""
+    """The stream id after this one: trimming to it deletes the entry, and none that was added since."""
     ms, _, seq = stream_id.partition("-")
     return f"{ms}-{int(seq) + 1}"
 

@@ -36,7 +36,7 @@ def source(script: str) -> tuple[str, str]:
 
 
 def resolve(script: str, text: str) -> str:
-    """The text with each symbolic name replaced by what it stands for in this script."""
+    """The text with each symbolic name replaced by its value in this script."""
     positions = {name: number for number, name in enumerate(ARGUMENTS.get(script, ()), start=1)}
     tables = {
         **CONSTANTS,

@@ -1,4 +1,4 @@
-"""The filters that proxy.pool_low watches besides the whole pool, and how many ready proxies fit them."""
+"""The filters of PoolLowFilters, for which proxy.pool_low is published, and the number of ready proxies that fit each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Watched:
     needs: tuple[Need, ...]
 
     def ready(self, cache: Cache, *, enough: int) -> int:
-        """How many ready proxies fit; where members are read one by one, no further than to `enough` of them."""
+        """The number of ready proxies that fit. If members have to be read, counting stops at `enough`."""
         keys = [f"{cache.keys.tag}:{name}" for name in self.sets]
         if not self.needs:
             return sum(int(cache.command("ZCARD", key)) for key in keys)
@@ -67,7 +67,7 @@ def _watched(text: str) -> Watched:
 
 
 def _members(cache: Cache, key: str) -> Iterator[str]:
-    """A ready set's members, best first, page by page; one that moves meanwhile may be met twice or not at all."""
+    """The members of a ready set, best first, page by page; one that moves meanwhile may appear twice or not at all."""
     start = 0
     while page := cache.command("ZRANGE", key, start, start + MEMBERS_PER_CALL - 1, "REV"):
         yield from page
