@@ -32,15 +32,15 @@ from tests.support import servers
 
 LUA = scripts.FOLDER
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
-PARTS = "engine traces outcomes index sessions choice functions property machine history faults"
+PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
 LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
 SURVIVORS = {  # "script: beginning of the line" -> why no test can fail
     "choose: from = from + width": "speed: else the next draw looks at the same heads again before it looks further",
     "grant: g.times = nil": "speed: else what was written for a proxy's first slot is written again for each",
-    "head: if made then return made end": "speed: else the functions are made again each time they are asked for",
+    "head: if made then return made end": "speed: else the functions are made again at each use",
     "head: if not due[1] then return 0, 0 end": "speed: else the functions are made where nothing ends",
-    "head: call('HSET', TARGETS, target, 'h')": "open without an end counts as half-open: it is written for who reads it",
+    "head: call('HSET', BREAKERS, target, BREAKER.half_open)": "a breaker that is open without an end counts as half-open: it is written for a reader of the key",
 }
 PROCESSES = 2
 STATEMENT_LINES = 60

@@ -5,10 +5,14 @@ The rule of an example is written against a record, not against a ready member: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+from proxypool.leases import filters
+from proxypool.leases.filters import FILTERS
 from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.proxies.record import ProxyRecord
@@ -80,3 +84,13 @@ EXAMPLES = (
 def fitting() -> dict[str, Any]:
     """Arguments of a_record for a proxy that fits every example."""
     return {fact: values[0] for example in EXAMPLES for fact, values in example.facts.items()}
+
+
+@contextmanager
+def layout_without(name: str) -> Iterator[None]:
+    """Within, members are written as before that filter existed."""
+    older = tuple(row for row in FILTERS if row.name != name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filters, "FILTERS", older)
+        patch.setattr(filters, "LAYOUT", filters.layout(older))
+        yield

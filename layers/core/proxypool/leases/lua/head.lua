@@ -72,8 +72,8 @@ local function rules()
     local text = entry(id, lease)
     if has_outcome then call('XADD', JOURNAL, '*', ENTRY.outcome, text, kind, text) else call('XADD', JOURNAL, '*', kind, text) end
     local target, exit = lease[L.target], lease[L.exit]
-    if target ~= '' and call('HGET', BREAKERS, target) == BREAKER.half_open .. id then
-      call('HSET', BREAKERS, target, BREAKER.half_open)
+    if target ~= '' and call('HGET', BREAKERS, target) == BREAKER.half_open .. id then  -- it was the probe
+      call('HSET', BREAKERS, lease[L.target], BREAKER.half_open)
     end
     if lease[L.session] ~= '' then
       local holder = lease[L.owner] .. '|' .. lease[L.session] .. '|' .. lease[L.proxy]
