@@ -14,9 +14,7 @@ from proxypool.web import Field
 from tests.support.lease_filters import EXAMPLES
 from tests.support.leases import a_record
 
-ASN = Filter(
-    name="asn", key="a", field=Field(kind=int, minimum=1), values=lambda record: (64_500,), condition=None
-)  # fmt: skip
+COLOUR = Filter(name="colour", key="z", field=Field(kind=str), values=lambda record: ("blue",))
 
 
 def test_a_filter_is_a_field_of_the_api_an_attribute_of_a_request_and_an_example_of_the_tests() -> None:
@@ -69,9 +67,9 @@ def test_the_layout_is_another_one_for_each_other_set_of_values(monkeypatch: pyt
     renamed = tuple(row if row.name != "region" else Filter(name="area", key="r", field=row.field) for row in FILTERS)
     stored = [row for row in FILTERS if row.key]
 
-    assert layout((*FILTERS, ASN)) != LAYOUT
+    assert layout((*FILTERS, COLOUR)) != LAYOUT
     assert layout(renamed) != LAYOUT
     assert len({layout(stored[:number]) for number in range(len(stored))}) == len(stored)
     assert layout(reversed(FILTERS)) == layout(stored) == LAYOUT
-    monkeypatch.setattr(filters, "FILTERS", (*FILTERS, ASN))
-    assert member(a_record(1)).endswith("|a64500|")
+    monkeypatch.setattr(filters, "FILTERS", (*FILTERS, COLOUR))
+    assert member(a_record(1)).endswith("|zblue|")

@@ -7,6 +7,7 @@ import re
 import pytest
 from proxypool.errors import ConfigurationError
 from proxypool.leases.build import bridge_of
+from proxypool.leases.filters import CONDITIONS
 from proxypool.leases.watched import parse_watched
 from proxypool.settings import Settings
 
@@ -27,11 +28,7 @@ def test_the_least_anonymity_takes_the_better_ones_too() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "colour=blue",
-            "'colour' is not a filter; known are protocol, https, country, region, anonymity, kind, max_latency_ms, ipv4_only,"
-            " tag, source",
-        ),
+        ("colour=blue", f"'colour' is not a filter; known are {', '.join(CONDITIONS)}"),
         ("country", "country has no value"),
         ("country=US", "country must match [a-z]{2}, not 'US'"),
         ("country=us,country=de", "duplicate country in 'country=us,country=de'; filters are separated by ';'"),
