@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proxypool import aws, state
+from proxypool import aws, clock, state
 from proxypool.leases.build import bridge_of
 from proxypool.queues import RECHECK_GROUP, ValidateMessage, encode
 from proxypool.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
@@ -101,9 +101,9 @@ def test_a_result_is_read_by_its_id_for_an_hour(deployment: Deployment) -> None:
     table, key = deployment.settings.state_table, {"name": {"S": result_name(CONTEXT.aws_request_id)}}
     row = aws.client("dynamodb").get_item(TableName=table, Key=key)["Item"]
 
-    assert 3_590 <= int(row["ttl"]["N"]) - time.time() <= 3_600
+    assert 3_590 <= int(row["ttl"]["N"]) - clock.epoch(clock.now()) <= 3_600
     assert read_task()[0] == 200
-    aws.client("dynamodb").put_item(TableName=table, Item=row | {"ttl": {"N": str(int(time.time()) - 1)}})
+    aws.client("dynamodb").put_item(TableName=table, Item=row | {"ttl": {"N": str(clock.epoch(clock.now()) - 1)}})
     assert read_task() == (404, "not_found")
 
 

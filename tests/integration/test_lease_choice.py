@@ -14,7 +14,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.score import score
 
 from tests.support import servers
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
@@ -132,7 +132,7 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
     with pytest.raises(PoolEmpty):
         pool.acquire("ann", Request(ttl_seconds=60))
     (memo,) = pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")
-    pool.cache.command("SET", memo, f'{int(time.time() * 1000) + 300_000}|7|["jumped",1]')
+    pool.cache.command("SET", memo, f'{now_ms() + 300_000}|7|["jumped",1]')
 
     with pytest.raises(PoolEmpty) as refusal:
         pool.acquire("ann", Request(ttl_seconds=60))
@@ -143,7 +143,7 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
 def test_a_refusal_of_a_moment_ago_is_told_again(valkey_url: str) -> None:
     """Case 18: it is not worked out anew while its moment lasts."""
     with movable():
-        pool, now, told = a_pool(valkey_url), int(time.time() * 1000), []
+        pool, now, told = a_pool(valkey_url), now_ms(), []
         set_clock(pool.cache, now)
         with pytest.raises(PoolEmpty):
             pool.acquire("ann", Request(ttl_seconds=60))
@@ -232,7 +232,7 @@ def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> N
         others = [a_record(number, https=False, passed=3.0) for number in range(5)]
         fitting = [a_record(number, passed=3.0) for number in (5, 6)]
         best = a_record(7, passed=81.0, protocol=Protocol.SOCKS5)
-        pool, now = a_pool(valkey_url, *others, *fitting, best), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, *others, *fitting, best), now_ms()
         set_clock(pool.cache, now)
         pool.acquire("bob", Request(ttl_seconds=2, count=3, at_least=3, https=True))
         pool.acquire("bob", Request(ttl_seconds=1, count=4, at_least=4))
@@ -248,7 +248,7 @@ def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -
     with movable():
         pool, now = (
             a_pool(valkey_url, *(a_record(number) for number in range(20)), owner_quota=10),
-            int(time.time() * 1000),
+            now_ms(),
         )
         for owner, ttl in (("bob", 1), ("ann", 2)):
             set_clock(pool.cache, now)

@@ -9,10 +9,11 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from proxypool import clock
 from proxypool.leases import api
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
@@ -152,9 +153,7 @@ def test_many_leases_are_given_back_at_once(valkey_url: str) -> None:
 def test_retry_after_comes_as_the_target_sent_it(valkey_url: str, given: str, least: int, most: int) -> None:
     """Case 26: seconds or a date; zero cools nothing."""
     pool = a_pool(valkey_url, a_record(1))
-    text = (
-        email.utils.format_datetime(datetime.now(UTC) + timedelta(seconds=7), usegmt=True) if given == "date" else given
-    )
+    text = email.utils.format_datetime(clock.now() + timedelta(seconds=7), usegmt=True) if given == "date" else given
     granted = call(pool, an_event("POST /leases", {"target": "shop.example"}))[1]["id"]
     told = {"outcome": "rate_limited", "retry_after": text}
     assert call(pool, an_event("POST /leases/{id}/release", told, lease_id=granted))[0] == 204

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from typing import Any
 
@@ -11,7 +10,7 @@ from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record
 
@@ -83,7 +82,7 @@ def play(url: str, seed: int) -> Counter[str]:
     draw = random.Random(seed)
     facts = [{name: draw.choice(values) for name, values in FACTS.items()} for _ in range(draw.randint(1, 16))]
     records = [a_record(number, **one) for number, one in enumerate(facts)]
-    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=int(time.time() * 1000))
+    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=now_ms())
     for record in records:
         model.index(record)
     model.exit_cap = draw.choice([0, 0, 1, 2])

@@ -13,7 +13,7 @@ from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, R
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 
@@ -114,7 +114,7 @@ def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: st
 def test_a_pin_slides_and_ends(valkey_url: str) -> None:
     """An hour after its last use, a day after its first."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), now_ms()
         pins = f"{pool.cache.keys.tag}:pins"
 
         def at(seconds: int) -> None:

@@ -13,7 +13,7 @@ from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Protocol
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 READS = {"hash": ("HGETALL",), "zset": ("ZRANGE", 0, -1, "WITHSCORES"), "set": ("SMEMBERS",)}
@@ -43,7 +43,7 @@ def ready(pool: Pool) -> int:
 def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, ends: str) -> None:
     """I4: whether it was given back or ran out."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1), a_record(2, slots=2)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1), a_record(2, slots=2)), now_ms()
         set_clock(pool.cache, now)
         before = held_by(pool)
 
@@ -62,7 +62,7 @@ def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, 
 def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
     """I5, input 79: whoever looks ends it, and a clock that jumps back does not revive it."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         set_clock(pool.cache, now)
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
         set_clock(pool.cache, now + 60_000)
@@ -78,7 +78,7 @@ def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
 def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> None:
     """I2: not before, or a repeat would be granted; and not never."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         window_ms = (pool.limits.total_seconds + 2 * pool.limits.ttl_seconds) * 1000
         kept = []
         set_clock(pool.cache, now)
@@ -94,7 +94,7 @@ def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> 
 def test_who_cannot_be_leased_stands_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), now_ms()
         set_clock(pool.cache, now)
         assert ready(pool) == 2
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]

@@ -8,12 +8,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from proxypool import aws
+from proxypool import aws, clock
 from proxypool.jobs.build import Bench, bench, service
 from proxypool.jobs.job import Job
 from proxypool.jobs.service import Jobs
@@ -125,7 +124,7 @@ def _places(endpoint: str) -> Settings:
 
 
 def _record(proxy: ForwardProxy) -> ProxyRecord:
-    now = datetime.now(UTC)
+    now = clock.now()
     facts = CheckFacts(passed=5.0, count=5, latency_ms=20.0, exit_ip=proxy.ip, country="de", anonymity=Anonymity.ELITE)
     made = Proxy(Protocol.HTTP, proxy.ip, proxy.port)
     return ProxyRecord(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from proxypool import clock
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
@@ -18,7 +19,7 @@ from proxypool.settings import Settings
 
 def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row or the proxy."""
-    now = datetime.now(UTC)
+    now = clock.now()
     checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
     check: dict[str, Any] = {
         "passed": 5.0, "count": 5, "latency_ms": 50.0, "exit_ip": f"127.1.0.{number}", "country": "de",

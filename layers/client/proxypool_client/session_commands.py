@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from proxypool_client import clock
 from proxypool_client.api import Api, find_url
 from proxypool_client.cli import Exit, Json, Url, answers, fail
 from proxypool_client.cookies import Jar, from_json, from_netscape, to_json, to_netscape
@@ -49,7 +49,7 @@ def export(
     """Print a session's cookies."""
     with answers(as_json=False):
         found = session_of(Api(find_url(url)).request("GET", f"/sessions/{quote(name)}"))
-        cookies = found.jar.live(now=time.time())
+        cookies = found.jar.live(now=clock.now().timestamp())
         typer.echo(to_netscape(cookies) if netscape else json.dumps(to_json(cookies), indent=1))
 
 
