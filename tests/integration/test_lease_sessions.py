@@ -13,6 +13,7 @@ from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, R
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
+from tests.support.clock import Clock
 from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
@@ -97,8 +98,9 @@ def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_ur
     assert first.id in {lease.id for lease in pool.look("ann")}
 
 
-def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
+def test_a_session_is_told_when_its_exit_is_over_the_targets_rate(valkey_url: str, clock: Clock) -> None:
     """I20: a rate is no ban: it waits, and does not move."""
+    clock.stop()
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.cache.command("HSET", pool.cache.keys.settings, "rate:*", "9000 1")
     first = take(pool, target="shop.example")
@@ -166,7 +168,7 @@ def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) 
 @pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.CAPTCHA])
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
-    valkey_url: str, outcome: Outcome, ends: bool
+    valkey_url: str, clock: Clock, outcome: Outcome, ends: bool
 ) -> None:
     """Cases 22 and 23, I15: told by one of its leases or several; its next leases share the new name, the old ones keep theirs.
 
@@ -176,6 +178,7 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     first, second = take(pool), take(pool, target="shop.example")
     bob, other = take(pool, "bob"), take(pool, session="other")
     tell = pool.release if ends else pool.report
+    clock.move(seconds=0.001)  # a name is made of the millisecond in which it was given
 
     tell("ann", second.id, outcome)
     moved = [take(pool) for _ in range(2)]
@@ -192,11 +195,12 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     assert all(shown.get(lease.id, url(lease)) == url(lease) for lease in (first, second, *moved, again, other))
 
 
-def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str) -> None:
+def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str, clock: Clock) -> None:
     """Case 23: once it has given the proxy back; another owner's next lease there has a name of its own, too."""
     pool = a_pool(valkey_url, a_record(1, username="u-sess-{session}"))
     first = take(pool)
     pool.release("ann", first.id, Outcome.CAPTCHA)
+    clock.move(seconds=0.001)  # a name is made of the millisecond in which it was given
 
     moved = take(pool)
     pool.release("ann", moved.id)

@@ -24,7 +24,11 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Clock:
-    """Runs `offset` away from the wall clock, until `set` stops it; then it only moves by hand."""
+    """Runs `offset` away from the wall clock, until `set` stops it; then it moves by hand only.
+
+    Keys that Redis itself ages out (TTL) keep the server's time. A pool's journal takes no entry from before its last one, so
+    that a test which goes back in time needs a pool of its own.
+    """
 
     offset: timedelta = timedelta()
     _stopped_at: datetime | None = field(default=None, repr=False)
@@ -41,34 +45,49 @@ class Clock:
         """Stops at that instant."""
         self._stopped_at = instant
 
+    def stop(self) -> datetime:
+        """Stops at a whole second, and returns it."""
+        self._stopped_at = self.now().replace(microsecond=0) + timedelta(seconds=1)
+        return self._stopped_at
+
     def move(self, *, seconds: float) -> None:
-        """Stops at the instant that many seconds from now (or before it)."""
-        self._stopped_at = self.now() + timedelta(seconds=seconds)
+        """Moves on by that many seconds; a clock that runs, runs on from there."""
+        if self._stopped_at is None:
+            self.offset += timedelta(seconds=seconds)
+        else:
+            self._stopped_at += timedelta(seconds=seconds)
 
     def resume(self) -> None:
-        """Runs again, as before `set` and `move`."""
+        """Runs again, from no earlier instant than it stopped at."""
+        if self._stopped_at is not None:
+            self.offset = max(self.offset, self._stopped_at - clock.system())
         self._stopped_at = None
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Within, the product and the scripts that it sends to Redis read this clock; a stopped clock stops the product only."""
+        """Within, the product and the scripts that it sends to Redis read this clock."""
         original = cache.source
 
         def source(script: str) -> tuple[str, str]:
-            text = shifted(original(script)[0], self.offset)
+            text = retimed(original(script)[0], self._time())
             return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
         with mock.patch.object(clock, "source", self.now), mock.patch.object(cache, "source", source):
             yield
 
+    def _time(self) -> str:
+        """The answer to TIME (seconds and microseconds, as texts), as an expression of Lua."""
+        if self._stopped_at is not None:
+            return f"{{'{int(self._stopped_at.timestamp())}', '{self._stopped_at.microsecond}'}}"
+        return (
+            "(function() local real = redis.call('TIME') "
+            f"local us = real[1] * 1000000 + real[2] + ({self.offset // MICROSECOND}) "
+            "return {string.format('%.0f', math.floor(us / 1000000)), string.format('%.0f', us % 1000000)} end)()"
+        )
 
-def shifted(script: str, offset: timedelta) -> str:
-    """A script whose TIME, and whose ids in the journal, are that far from the server's clock."""
-    moved = (
-        "(function() local real = redis.call('TIME') "
-        f"local us = real[1] * 1000000 + real[2] + ({offset // MICROSECOND}) "
-        "return {string.format('%.0f', math.floor(us / 1000000)), string.format('%.0f', us % 1000000)} end)()"
-    )
-    text, count = TIME.subn(moved, script)
+
+def retimed(script: str, time: str) -> str:
+    """A script that takes the time, also for its entries in the journal, from that expression instead of the server's clock."""
+    text, count = TIME.subn(lambda _: time, script)
     assert count == 1, "each script reads the time once"
     return text.replace(APPEND, "'XADD', LOG, t[1] .. ('00000' .. t[2]):sub(-6, -4) .. '-*'")

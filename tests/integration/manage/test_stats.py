@@ -13,6 +13,7 @@ from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.state import GAUGES
 
 from tests.support.admin import Admin
+from tests.support.clock import Clock
 
 
 def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin) -> None:
@@ -20,7 +21,7 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
     first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
     admin.check(first)
     admin("DELETE /proxies/{id}", name=third)
-    census.refresh(admin.proxies, admin.state, now=clock.now() + timedelta(seconds=1))
+    census.refresh(admin.proxies, admin.state, now=clock.now() + census.OVERDUE + timedelta(seconds=1))
     admin.state.put(GAUGES, {"at": clock.iso(clock.now()), "ready": 7, "leases_open": 2})
     admin.calls.clear()
 
@@ -30,6 +31,26 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
     assert (stats["overdue"], stats["ready"], stats["leases_open"]) == (1, 7, 2)
     assert admin.calls == {("StateTable", "dynamodb:BatchGetItem"), ("SourcesTable", "dynamodb:Scan")}
     assert second
+
+
+@pytest.mark.parametrize(
+    ("late", "overdue"),
+    [
+        (timedelta(0), 0),  # due in this very second
+        (census.OVERDUE - timedelta(seconds=1), 0),  # the next sweep asks for it
+        (census.OVERDUE, 1),
+    ],
+)
+def test_a_proxy_is_overdue_when_two_sweeps_have_passed_it_by(
+    admin: Admin, clock: Clock, late: timedelta, overdue: int
+) -> None:
+    due_at = clock.stop()
+    (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80))
+    admin.check(proxy_id)
+
+    census.refresh(admin.proxies, admin.state, now=due_at + late)
+
+    assert admin("GET /stats/pool")[1]["overdue"] == overdue
 
 
 def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admin) -> None:
