@@ -63,7 +63,7 @@ def test_the_gateways_own_429_is_asked_again_within_the_wait(service: Service) -
     throttled: Any = (429, {"message": "Too Many Requests"}, {})
     service.script = [throttled, (201, LEASE, {}), throttled]
     with Pool(service.url) as pool:
-        assert pool.acquire(wait_seconds=5).id == "a.1"
+        assert pool.acquire(wait_seconds=60).id == "a.1"
         with pytest.raises(Refused):
             pool.acquire()
 
@@ -73,7 +73,7 @@ def test_an_empty_pool_says_why_and_is_asked_again_within_the_wait(service: Serv
     empty = (409, {"type": "pool_empty", "title": "none", "reasons": {"leased": 3}}, {"retry-after": "1"})
     service.script = [empty, (201, LEASE, {}), empty]
     with Pool(service.url) as pool:
-        assert pool.acquire(wait_seconds=5).id == "a.1"
+        assert pool.acquire(wait_seconds=60).id == "a.1"
         with pytest.raises(PoolEmpty) as caught:
             pool.acquire()
     assert caught.value.reasons == {"leased": 3}
