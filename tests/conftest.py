@@ -9,8 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
+from proxypool_client import clock as clock_module
 
 from tests.support import servers
 
@@ -49,6 +51,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if grouped is not None and item.nodeid != grouped:
             item._id = replace(item._id)
             object.__setattr__(item._id, "_str_cache", grouped)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """While the files are imported no clock is read: their tests run later, and at another instant."""
+
+    def refuse() -> datetime:
+        raise AssertionError("a test file reads the clock when it is imported: read it in a test or a fixture")
+
+    with mock.patch.object(clock_module, "source", refuse):
+        return (yield)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -24,7 +24,7 @@ from proxypool_client.outcome import Outcome
 
 from tests.support import servers
 from tests.support.clock import Clock
-from tests.support.leases import a_pool, a_record, keys_of
+from tests.support.leases import a_pool, a_record, keys_of, proxy_id
 
 
 def take(pool: Pool, owner: str = "ann", key: str = "", **wanted: object) -> Lease:
@@ -218,7 +218,7 @@ def test_replayed_and_disordered_records_end_in_the_same_index(valkey_url: str) 
         ({"max_latency_ms": 100}, {1, 2, 3, 4}),
         ({"min_score": 0.6}, {1, 2, 3, 4}),
         ({"distinct_exit": True, "country": "de", "anonymity": Anonymity.ELITE}, {1, 3}),
-        ({"exclude": (a_record(1).id, a_record(5).id)}, {2, 3, 4}),
+        ({"exclude": (proxy_id(1), proxy_id(5))}, {2, 3, 4}),
     ],
     ids=str,
 )

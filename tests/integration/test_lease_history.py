@@ -18,10 +18,10 @@ from proxypool.leases.pool import Lease, Pool, Request
 
 from tests.support.faults import Fault, a_faulty_way
 from tests.support.lease_history import Call, Op, Shown, Told, violations
-from tests.support.leases import a_pool, a_record
+from tests.support.leases import a_pool, a_record, proxy_id
 
 CLIENTS, REQUESTS = 16, 10
-CAPS = {a_record(number).id: 1 for number in range(6)} | {a_record(6).id: 2}
+CAPS = {proxy_id(number): 1 for number in range(6)} | {proxy_id(6): 2}
 TOTAL_SECONDS = 2
 PAUSE_SECONDS = 0.1  # of who was refused
 REPEATS = 4  # of a request whose answer was lost

@@ -12,7 +12,7 @@ from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
 
 from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.lease_model import Model
-from tests.support.leases import a_pool, a_record
+from tests.support.leases import a_pool, a_record, proxy_id
 
 TARGETS = ["", "shop.example", "shop.example", "news.example"]
 FACTS: dict[str, list[Any]] = {
@@ -44,7 +44,7 @@ FILTERS: list[dict[str, Any]] = [
     {"ipv4_only": True},
     {"distinct_exit": True},
     {"protocol": Protocol.HTTP},
-    {"exclude": (a_record(0).id, a_record(1).id, a_record(2).id)},
+    {"exclude": (proxy_id(0), proxy_id(1), proxy_id(2))},
 ]
 RULES = {"protocol", "country", "region", "anonymity", "https", "kind", "latency", "score", "ipv4_only", "tags", "source",
          "exclude", "cooling", "exit_cap"}  # fmt: skip

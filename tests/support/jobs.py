@@ -104,6 +104,8 @@ def a_world(valkey_url: str, answer: Any = page, *, exits: int = 3, **changes: A
         with lease_api(pool, settings, world.calls.append) as url:
             world.settings = replace(settings, api_url=url)
             rules = {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True}
+            # The tables are those of other files, too, whose clock has run ahead: no turn of theirs is waited for.
+            aws.client("dynamodb").delete_item(TableName=settings.state_table, Key={"name": {"S": "gate:127.0.0.1"}})
             world.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "our own site"})
             yield world
         pool.cache.close()

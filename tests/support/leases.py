@@ -27,8 +27,17 @@ def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     }  # fmt: skip
     check |= {name: changes.pop(name) for name in list(changes) if name in CheckFacts.__slots__}
     row: dict[str, Any] = {"status": Status.ACTIVE, "version": 1, "last_checked_at": checked} | changes
-    proxy = Proxy(row.pop("protocol", Protocol.HTTP), f"10.0.0.{number}", 8080, row.pop("username", "user"), "secret")
+    proxy = _proxy(number, **{name: row.pop(name) for name in ("protocol", "username") if name in row})
     return ProxyRecord(proxy=proxy, first_seen_at=now, last_seen_at=now, check=CheckFacts(**check), **row)
+
+
+def proxy_id(number: int) -> str:
+    """The id of `a_record(number)`."""
+    return _proxy(number).id
+
+
+def _proxy(number: int, protocol: Protocol = Protocol.HTTP, username: str = "user") -> Proxy:
+    return Proxy(protocol, f"10.0.0.{number}", 8080, username, "secret")
 
 
 def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any) -> Pool:
