@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from proxypool_client import NoPool
-from proxypool_client.api import find_stack, find_url, region_of
+from proxypool_client.api import find_url, region_of
 from proxypool_client.api import signed as signed_headers
+from proxypool_client.local_stack import find_stack
 
 
 def a_stack(folder: Path, text: str | None = None) -> Path:
