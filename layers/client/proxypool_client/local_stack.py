@@ -36,9 +36,9 @@ def find_stack(folder: Path | None = None) -> Path | None:
     the file may be trusted.
     """
     place = (folder or Path.cwd()).resolve()
-    home, device = Path(os.path.expanduser("~")), place.stat().st_dev
+    home, device = Path(os.path.expanduser("~")).resolve(), place.stat().st_dev
     while True:
-        if (place / STACK_FILE).is_file():
+        if os.path.isfile(place / STACK_FILE):  # False, too, where another user's folder may not be looked into
             return place / STACK_FILE
         above = place.parent
         if place in (home, above) or (place / ".git").exists() or above.stat().st_dev != device:
