@@ -43,5 +43,5 @@ def test_the_layer_leaves_out_what_only_a_laptop_needs(built: Path) -> None:
     assert (package / "settings.py").is_file()
     assert not (package / "local").exists()
     assert not (package / "cli.py").exists()
-    assert not (package / "deployed.py").exists()
+    assert not (package / "cli").exists()
     assert (package / "openapi.json").is_file()

@@ -16,11 +16,11 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
-from proxypool.cli import app
+from proxypool.cli.app import app
 from proxypool.local.state_folder import write_private
 from proxypool.state import State
 from proxypool.tasks import reason_name
-from proxypool_client.cli import Exit
+from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 from tests.support.servers import create_tables

@@ -15,11 +15,11 @@ from uuid import uuid4
 import pytest
 from botocore.exceptions import ClientError
 from proxypool import aws, clock
-from proxypool.cli import app
+from proxypool.cli.app import app
 from proxypool.leases.journal import LedgerRow
 from proxypool.leases.ledger import Ledger
 from proxypool.local.state_folder import write_private
-from proxypool_client.cli import Exit
+from proxypool_client.cli.output import Exit
 from pynamodb.exceptions import ScanError
 from typer.testing import CliRunner
 

@@ -93,7 +93,7 @@ class LocalStack:
 
     def command(self, *arguments: str) -> Any:
         """What `proxypool … --json` prints in the stack's folder."""
-        run = [sys.executable, "-c", "from proxypool_client.cli import main; main()", *arguments, "--json"]
+        run = [sys.executable, "-c", "from proxypool_client.cli.app import main; main()", *arguments, "--json"]
         done = subprocess.run(run, cwd=self.folder.parent, capture_output=True, text=True, timeout=150, check=False)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -18,7 +18,8 @@ from proxypool.settings import Settings
 from proxypool.state import SETTINGS_CACHE_SECONDS
 from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
-from proxypool_client import cli
+from proxypool_client.cli.app import app
+from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 from tests.support.builders import a_record
@@ -114,10 +115,10 @@ def test_the_outputs_command_is_one_that_the_command_line_takes() -> None:
     line = TEMPLATE["Outputs"]["LeaseByCli"]["Value"]["Fn::Sub"].replace("${Api}", "a1b2")
     words = re.sub(r"\$\{[^}]*\}", "127.0.0.1", line).split()
 
-    found = CliRunner().invoke(cli.app, [*words[1:-1], "http://127.0.0.1:9"])
+    found = CliRunner().invoke(app, [*words[1:-1], "http://127.0.0.1:9"])
 
     assert words[0] == "proxypool"
-    assert found.exit_code == cli.Exit.UNREACHABLE
+    assert found.exit_code == Exit.UNREACHABLE
 
 
 def test_the_schedules_are_the_documented_ones() -> None:

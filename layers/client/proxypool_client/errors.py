@@ -7,7 +7,8 @@ PoolError
 │   ├── LeaseLost     the lease (or session) is over, released or was never yours
 │   ├── NotAllowed    no credentials, expired ones, or ones that may not do this
 │   └── VersionConflict  somebody else saved the session first
-└── NoPool            nobody said where the pool is
+├── NoPool            no URL of a pool is configured
+└── SourceFileError   a file of sources, or a list to upload, cannot be read or sent
 """
 
 from __future__ import annotations
@@ -65,3 +66,7 @@ class NotAllowed(Refused):
 
 class VersionConflict(Refused):
     """Somebody else saved the session since it was read: read it again, and save on top."""
+
+
+class SourceFileError(PoolError):
+    """A file of sources, or a list to upload, cannot be read or sent; the message is one line naming the file."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool_client.cli import EXIT_CODES, Exit, app
+from proxypool_client.cli.app import app
+from proxypool_client.cli.output import EXIT_CODES, Exit
 from typer.testing import CliRunner
 
 from tests.support.service import Service, service
@@ -98,7 +99,7 @@ def test_a_proxy_that_brings_no_page_is_blamed_and_the_command_fails(service: Se
     found = run(service, "fetch", "http://page.example/a", "--json")
 
     assert found.exit_code == Exit.FAILED
-    assert "did not bring the page" in json.loads(found.stderr.splitlines()[-1])["title"]
+    assert "could not be fetched" in json.loads(found.stderr.splitlines()[-1])["title"]
     assert service.asked[-1][3] == {"outcome": "proxy_error"}
 
 
@@ -170,7 +171,7 @@ def test_the_exit_codes_are_told() -> None:
 
 def command(code: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The console script in a process of its own, `code` before it."""
-    main = f"import sys; sys.argv = ['proxypool', *sys.argv[1:]]; {code}\nfrom proxypool_client.cli import main; main()"
+    main = f"import sys; sys.argv = ['proxypool', *sys.argv[1:]]; {code}\nfrom proxypool_client.cli.app import main; main()"
     kept = {**os.environ, "PROXYPOOL_URL": "http://127.0.0.1:9"} | environment
     return subprocess.run([sys.executable, "-c", main, *words], capture_output=True, text=True, env=kept)
 
@@ -202,4 +203,4 @@ def test_ctrl_c_is_130() -> None:
         "import proxypool_client.pool as pool\ndef stop(*_): raise KeyboardInterrupt\npool.Pool.__init__ = stop"
     )
 
-    assert command(interrupted, "lease").returncode == Exit.INTERRUPTED
+    assert command(interrupted, "release", "a.1").returncode == Exit.INTERRUPTED

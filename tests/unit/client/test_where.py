@@ -216,7 +216,7 @@ def test_a_request_is_signed_for_the_region_that_the_address_names(
 
 def test_the_package_loads_an_http_library_only_when_it_is_used() -> None:
     """The command line starts without it."""
-    code = "import proxypool_client, proxypool_client.cli, sys; print('httpx' in sys.modules); proxypool_client.Pool; print('httpx' in sys.modules)"
+    code = "import proxypool_client, proxypool_client.cli.app, sys; print('httpx' in sys.modules); proxypool_client.Pool; print('httpx' in sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 

@@ -7,16 +7,17 @@ import json
 from pathlib import Path
 
 import pytest
-from proxypool.cli import app
 from proxypool.proxies.proxy import Protocol
 from proxypool.sources import preview as dry
 from proxypool.sources.formats import Options
+from proxypool_client.cli.app import app, load_all
 from typer.testing import CliRunner
 
 LIST = "8.8.8.8:80\nsocks5://u:s3cret@8.8.4.4:1080\n10.0.0.1:80\n127:0:0:1:80\n8.8.8.8:80\n"
 
 
 def _run(*arguments: str, code: int = 0) -> str:
+    load_all()
     result = CliRunner().invoke(app, ["sources", "test", *arguments])
     assert result.exit_code == code, result.output
     return result.output

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.errors import SourceError
 from proxypool.proxies.proxy import Protocol
 from proxypool.settings import Settings
-from proxypool.sources import files
 from proxypool.sources.api import PLACES, from_request
 from proxypool.sources.formats import parse
+from proxypool_client import source_files
+from proxypool_client.errors import SourceFileError
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "sources.example.toml"
@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
 def test_the_example_has_every_kind_and_no_public_list_enabled() -> None:
     """Each source is taken by the API as it stands."""
-    entries = files.read(EXAMPLE)
+    entries = source_files.read(EXAMPLE)
 
     made = [from_request(e.body, settings=Settings(allow_loopback=True, allow_files=True), now=NOW) for e in entries]
 
@@ -35,7 +35,7 @@ def test_the_examples_own_lists_hold_proxies() -> None:
     """`make up SOURCES=sources.example.toml` has something to scrape, all of it on loopback."""
     paths = [
         entry.upload or Path(entry.body["path"])
-        for entry in files.read(EXAMPLE)
+        for entry in source_files.read(EXAMPLE)
         if entry.upload or "path" in entry.body
     ] + [EXAMPLE.parent / "examples/lists/served.csv"]
 
@@ -46,7 +46,7 @@ def test_the_examples_own_lists_hold_proxies() -> None:
         assert all(proxy.host.startswith("127.") for proxy in parsed.proxies)
 
 
-def _api(answers: dict[str, Any]) -> tuple[list[tuple[str, str, Any]], files.Ask]:
+def _api(answers: dict[str, Any]) -> tuple[list[tuple[str, str, Any]], source_files.Request]:
     asked: list[tuple[str, str, Any]] = []
 
     def ask(method: str, path: str, body: Any) -> Any:
@@ -66,7 +66,11 @@ def test_a_source_that_is_there_is_changed_and_a_disabled_one_is_not_scraped() -
     })  # fmt: skip
 
     list(
-        files.send([files.Entry({"id": "a", "inline": "x"}), files.Entry({"id": "b", "inline": "y"})], ask, scrape=True)
+        source_files.send(
+            [source_files.Entry({"id": "a", "inline": "x"}), source_files.Entry({"id": "b", "inline": "y"})],
+            ask,
+            scrape=True,
+        )
     )
 
     assert asked[1:] == [
@@ -82,11 +86,11 @@ def test_a_short_file_is_sent_and_a_long_one_uploaded(tmp_path: Path) -> None:
     short.write_text("8.8.8.8:80\n")
     long.write_text("8.8.8.8:80\n" * 5_000)
 
-    assert files.of_place(str(short)) == files.Entry({"inline": "8.8.8.8:80\n"})
-    entry = files.of_place(str(long))
+    assert source_files.from_location(str(short)) == source_files.Entry({"inline": "8.8.8.8:80\n"})
+    entry = source_files.from_location(str(long))
     assert entry.upload == long
     assert entry.body["s3"] == f"uploads/{entry.body['id']}"
-    assert files.of_place("https://a.example/") == files.Entry({"url": "https://a.example/"})
+    assert source_files.from_location("https://a.example/") == source_files.Entry({"url": "https://a.example/"})
 
 
 @pytest.mark.parametrize("text", ["[[source", "x = 1", "source = []"])
@@ -94,17 +98,17 @@ def test_a_file_that_is_no_list_of_sources_is_one_line(tmp_path: Path, text: str
     file = tmp_path / "s.toml"
     file.write_text(text)
 
-    with pytest.raises(SourceError, match=r"s\.toml"):
-        files.read(file)
-    with pytest.raises(SourceError, match="neither"):
-        files.of_place(str(tmp_path / "nothing"))
+    with pytest.raises(SourceFileError, match=r"s\.toml"):
+        source_files.read(file)
+    with pytest.raises(SourceFileError, match="neither"):
+        source_files.from_location(str(tmp_path / "nothing"))
 
 
 def test_a_trend_is_a_line_of_blocks() -> None:
     """`sources list`."""
-    assert files.trend([500, 510, 505, 0]) == "███▁"
-    assert files.trend([]) == ""
-    assert files.trend([0, 0]) == "▁▁"
+    assert source_files.sparkline([500, 510, 505, 0]) == "███▁"
+    assert source_files.sparkline([]) == ""
+    assert source_files.sparkline([0, 0]) == "▁▁"
 
 
 def test_every_uncommented_field_of_the_example_is_one_of_the_api() -> None:

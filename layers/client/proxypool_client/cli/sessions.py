@@ -6,12 +6,12 @@ import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from proxypool_client.api import Api, find_url
-from proxypool_client.cli import Exit, Json, Url, answers, fail
+from proxypool_client.cli.output import Exit, client_errors, fail
+from proxypool_client.cli.request import Json, Url, path_part
 from proxypool_client.cookies import Jar, from_json, from_netscape, to_json, to_netscape
 from proxypool_client.errors import LeaseLost
 from proxypool_client.sessions import Session, session_of
@@ -32,11 +32,11 @@ def import_cookies(
         cookies = read_cookies(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         fail(Exit.USAGE, f"{file} holds no cookies ({type(error).__name__})", as_json)
-    with answers(as_json):
+    with client_errors(as_json):
         api = Api(find_url(url))
         session = _session(api, name) or Session(id=name)
         session.jar = Jar.of([*session.jar.cookies.values(), *cookies])
-        saved = api.request("PUT", f"/sessions/{quote(name)}", session.body())
+        saved = api.request("PUT", f"/sessions/{path_part(name)}", session.body())
         typer.echo(json.dumps(saved) if as_json else f"{len(cookies)} cookies in session {name}")
 
 
@@ -47,8 +47,8 @@ def export(
     url: Url = "",
 ) -> None:
     """Print a session's cookies."""
-    with answers(as_json=False):
-        found = session_of(Api(find_url(url)).request("GET", f"/sessions/{quote(name)}"))
+    with client_errors(as_json=False):
+        found = session_of(Api(find_url(url)).request("GET", f"/sessions/{path_part(name)}"))
         cookies = found.jar.live(now=time.time())
         typer.echo(to_netscape(cookies) if netscape else json.dumps(to_json(cookies), indent=1))
 
@@ -56,8 +56,8 @@ def export(
 @app.command()
 def end(name: Name, as_json: Json = False, url: Url = "") -> None:
     """Remove a session."""
-    with answers(as_json):
-        Api(find_url(url)).request("DELETE", f"/sessions/{quote(name)}")
+    with client_errors(as_json):
+        Api(find_url(url)).request("DELETE", f"/sessions/{path_part(name)}")
         typer.echo(json.dumps({"ended": name}) if as_json else "ended")
 
 
@@ -72,6 +72,6 @@ def read_cookies(text: str) -> list[Any]:
 
 def _session(api: Api, name: str) -> Session | None:
     try:
-        return session_of(api.request("GET", f"/sessions/{quote(name)}"))
+        return session_of(api.request("GET", f"/sessions/{path_part(name)}"))
     except LeaseLost:
         return None

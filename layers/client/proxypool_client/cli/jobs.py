@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import typer
 
 from proxypool_client.api import Api, find_url
-from proxypool_client.cli import Exit, Json, Url, answers, fail
+from proxypool_client.cli.output import Exit, client_errors, fail
+from proxypool_client.cli.request import Json, Url, path_part
 from proxypool_client.errors import Unreachable
 
 JOBS_PER_REQUEST = 100
@@ -48,7 +49,7 @@ def submit(
     common: dict[str, Any] = {"batch": batch or hashlib.sha256(text.encode()).hexdigest()[:16]}
     common |= options | ({"session_id": session} if session else {})
     wanted = [job | common for job in wanted]
-    with answers(as_json):
+    with client_errors(as_json):
         api = Api(find_url(url))
         for page in _with_bar([wanted[at : at + JOBS_PER_REQUEST] for at in range(0, len(wanted), JOBS_PER_REQUEST)]):
             api.request("POST", "/jobs", {"jobs": page})
@@ -58,9 +59,9 @@ def submit(
 @app.command()
 def watch(batch: Batch, as_json: Json = False, url: Url = "") -> None:
     """Wait until no job of the batch waits or runs."""
-    with answers(as_json):
+    with client_errors(as_json):
         api, shown = Api(find_url(url)), 0
-        found = api.request("GET", f"/batches/{quote(batch)}")
+        found = api.request("GET", f"/batches/{path_part(batch)}")
         with typer.progressbar(length=found["jobs"], label=batch, file=sys.stderr) as bar:
             while True:
                 over = sum(found["states"][state] for state in OVER)
@@ -71,7 +72,7 @@ def watch(batch: Batch, as_json: Json = False, url: Url = "") -> None:
                 shown = over
                 time.sleep(POLL_SECONDS)
                 with suppress(Unreachable):  # for once: the next look may be answered
-                    found = api.request("GET", f"/batches/{quote(batch)}")
+                    found = api.request("GET", f"/batches/{path_part(batch)}")
         counts = ", ".join(f"{number} {state}" for state, number in found["states"].items() if number)
         typer.echo(json.dumps(found) if as_json else counts)
 
@@ -81,7 +82,7 @@ def results(
     batch: Batch, out: Annotated[Path, typer.Option(help="A folder: one JSON file per job.")], url: Url = ""
 ) -> None:
     """Write the results of a batch to a folder; what is there already is not fetched again."""
-    with answers(as_json=False):
+    with client_errors(as_json=False):
         api, number = Api(find_url(url)), 0
         out.mkdir(parents=True, exist_ok=True)
         for job in listed(api, batch, OVER):
@@ -100,7 +101,7 @@ def replay(
     url: Url = "",
 ) -> None:
     """Run the jobs of a batch again that are over; their results stay until they are replaced."""
-    with answers(as_json):
+    with client_errors(as_json):
         api = Api(find_url(url))
         again = [job["id"] for job in listed(api, batch, ("failed", "blocked") if failed else OVER)]
         for job_id in again:
@@ -116,7 +117,7 @@ def list_jobs(
     url: Url = "",
 ) -> None:
     """Show jobs in one state."""
-    with answers(as_json):
+    with client_errors(as_json):
         found = list(listed(Api(find_url(url)), batch, (state,)))
         if as_json:
             typer.echo(json.dumps({"jobs": found}))
@@ -129,10 +130,11 @@ def show(
     job_id: str, result: Annotated[bool, typer.Option("--result", help="Its result.")] = False, url: Url = ""
 ) -> None:
     """Show one job, or its result."""
-    with answers(as_json=True):
+    with client_errors(as_json=True):
         typer.echo(
             json.dumps(
-                Api(find_url(url)).request("GET", f"/jobs/{quote(job_id)}" + ("/result" if result else "")), indent=1
+                Api(find_url(url)).request("GET", f"/jobs/{path_part(job_id)}" + ("/result" if result else "")),
+                indent=1,
             )
         )
 
@@ -150,8 +152,8 @@ def allow(
     """Allow jobs to fetch from a domain (an operator's right)."""
     rules: dict[str, Any] = {"requests_per_second": rate, "concurrency": width, "allow_http": http}
     rules |= {"robots": False, "reason": no_robots} if no_robots else {}
-    with answers(as_json):
-        found = Api(find_url(url)).request("PUT", f"/domains/{quote(domain)}", rules)
+    with client_errors(as_json):
+        found = Api(find_url(url)).request("PUT", f"/domains/{path_part(domain)}", rules)
         typer.echo(json.dumps(found) if as_json else f"{found['name']}: {found['requests_per_second']:g} a second")
 
 

@@ -1,6 +1,6 @@
-"""Which stack the command line works on, where it needs more than the API: a deployed one by its name, else the local one.
+"""The stack that a command works on, for commands that need more than the API: a deployed one by name, else the local one.
 
-Both are known by their outputs. What AWS refuses becomes one line and an exit code.
+Either is known by its CloudFormation outputs. Errors of AWS become one line and an exit code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 from botocore.exceptions import ConnectionError as NoConnection
-from proxypool_client.cli import Exit, fail
+from proxypool_client.cli.output import Exit, fail
 from proxypool_client.errors import NoPool
 from proxypool_client.local_stack import find_stack, read_stack
 from pynamodb.exceptions import PynamoDBException
@@ -36,7 +36,7 @@ NOT_ALLOWED: Final = frozenset(
         "InvalidSignatureException", "SignatureDoesNotMatch", "UnrecognizedClientException",
     }
 )  # fmt: skip
-"""What AWS says to missing, wrong and expired credentials, and to those that may not do this."""
+"""Error codes for missing, wrong or expired credentials, and for missing permissions."""
 UNUSABLE: Final = (
     NoCredentialsError,
     PartialCredentialsError,
@@ -79,28 +79,29 @@ def _local() -> Mapping[str, str]:
 
 
 @contextmanager
-def reached(as_json: bool) -> Iterator[None]:
-    """Turns what AWS and its library raise into one line on stderr and an exit code."""
+def aws_errors(as_json: bool) -> Iterator[None]:
+    """Turns errors of boto3 and pynamodb into one line on stderr and an exit code."""
     try:
         yield
     except NoStack as error:
         fail(Exit.EMPTY, str(error), as_json)
     except NoRegionError:
-        fail(Exit.USAGE, "which region? --region or AWS_REGION says it", as_json)
+        fail(Exit.USAGE, "no AWS region: set --region or AWS_REGION", as_json)
     except UNUSABLE as error:
         fail(Exit.CREDENTIALS, str(error), as_json)
     except (HTTPClientError, NoConnection):
-        fail(Exit.UNREACHABLE, "AWS does not answer", as_json)
+        fail(Exit.UNREACHABLE, "AWS does not respond", as_json)
     except ClientError as error:
-        said, asked = error.response["Error"], error.operation_name
-        _refused(f"{asked} was refused: {said.get('Code')}: {said.get('Message')}", said.get("Code"), as_json)
+        detail = error.response["Error"]
+        text = f"{error.operation_name} failed: {detail.get('Code')}: {detail.get('Message')}"
+        _failed(text, detail.get("Code"), as_json)
     except PynamoDBException as error:
-        _refused(str(error.msg), error.cause_response_code, as_json)
+        _failed(str(error.msg), error.cause_response_code, as_json)
     except BotoCoreError as error:
         fail(Exit.FAILED, str(error), as_json)
     except KeyError as error:
-        fail(Exit.FAILED, f"the stack has no output {error}: is it a proxy pool?", as_json)
+        fail(Exit.FAILED, f"the stack has no output {error}: it is not a proxy pool", as_json)
 
 
-def _refused(text: str, code: str | None, as_json: bool) -> NoReturn:
+def _failed(text: str, code: str | None, as_json: bool) -> NoReturn:
     fail(Exit.CREDENTIALS if code in NOT_ALLOWED else Exit.FAILED, text, as_json)

@@ -1,4 +1,4 @@
-"""Verbs that need more of a stack than its API, and credentials for it: the ledger, the dead letters."""
+"""Commands that need AWS credentials besides the API: the ledger and the dead-letter queues."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from proxypool_client.cli import Exit, Json, answers, fail
-
-from proxypool.printed import show, table
+from proxypool_client.cli.output import Exit, client_errors, fail, show, table
+from proxypool_client.cli.request import Json
 
 FEW_LETTERS = 100
 DAY = "%Y-%m-%d"
@@ -39,14 +38,15 @@ def export_ledger(
 ) -> None:  # fmt: skip
     """Write the audit records of leases: who had which proxy for which target, when, with what outcome. It reads the whole
     ledger, page by page."""
-    from proxypool import clock, deployed
+    from proxypool import clock
+    from proxypool.cli import stack_access
     from proxypool.leases import export
     from proxypool.leases.ledger import Ledger
 
     start = first.replace(tzinfo=UTC) if first else clock.from_epoch(0)
     end = last.replace(tzinfo=UTC) + timedelta(days=1) if last else clock.now()
-    with ExitStack() as opened, answers(as_json), deployed.reached(as_json):
-        ledger = Ledger(deployed.outputs(stack, region)["LeasesTable"], 0)
+    with ExitStack() as opened, client_errors(as_json), stack_access.aws_errors(as_json):
+        ledger = Ledger(stack_access.outputs(stack, region)["LeasesTable"], 0)
         try:
             file = opened.enter_context(out.open("w", encoding="utf-8", newline="")) if out else sys.stdout
         except OSError as error:
@@ -60,11 +60,11 @@ def export_ledger(
 @dlq.command("list")
 def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
     """Show the messages that failed for good, with their reasons."""
-    from proxypool import deployed
     from proxypool import dlq as letters
+    from proxypool.cli import stack_access
 
-    with answers(as_json), deployed.reached(as_json):
-        queues = letters.queues_of(deployed.outputs(stack, region))
+    with client_errors(as_json), stack_access.aws_errors(as_json):
+        queues = letters.queues_of(stack_access.outputs(stack, region))
         found = [letters.as_json(letter) for letter in letters.peek(queues, most=FEW_LETTERS)]
     table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
 
@@ -76,11 +76,11 @@ def redrive(
     stack: Stack = "", region: Region = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Send them back to their queues."""
-    from proxypool import deployed
     from proxypool import dlq as letters
+    from proxypool.cli import stack_access
 
-    with answers(as_json), deployed.reached(as_json):
-        queues = letters.queues_of(deployed.outputs(stack, region))
+    with client_errors(as_json), stack_access.aws_errors(as_json):
+        queues = letters.queues_of(stack_access.outputs(stack, region))
         if stack and not yes:
             _confirm(f"send up to {most} messages of each queue of {stack} back?", as_json)
         show({"redriven": letters.redrive(queues, most=most)}, as_json)

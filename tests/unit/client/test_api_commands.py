@@ -1,21 +1,15 @@
-"""The service's verbs, each against a loopback API: what they ask, print, and end with."""
+"""The commands that ask the API, each against a loopback API: what they request, print, and exit with."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.cli import app
-from proxypool_client.cli import Exit
+from proxypool_client.cli.app import app, load_all
+from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 from tests.support.service import Service, service
@@ -34,6 +28,7 @@ GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
 
 @pytest.fixture(name="service")
 def _service() -> Iterator[Service]:
+    load_all()
     with service() as found:
         yield found
 
@@ -146,59 +141,3 @@ def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words:
 
     assert (found.exit_code, found.stdout) == (Exit.EMPTY, "")
     assert found.stderr == "proxypool: There is no such thing\n"
-
-
-def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PROXYPOOL_STACK", raising=False)
-
-    for words in (["dlq", "list"], ["dlq", "redrive"]):
-        found = CliRunner().invoke(app, words)
-        assert (found.exit_code, found.stdout) == (Exit.UNREACHABLE, "")
-        assert "--stack" in found.stderr
-
-
-def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    status = CliRunner().invoke(app, ["status", "--json"])
-    down = CliRunner().invoke(app, ["down", "--json"])
-
-    assert (status.exit_code, json.loads(status.stdout)["running"]) == (Exit.UNREACHABLE, False)
-    assert (down.exit_code, json.loads(down.stdout)["stopped"]) == (0, False)
-
-
-def test_a_judge_serves_until_it_is_interrupted() -> None:
-    """Its line is JSON where that is asked for; what it sees is the caller."""
-    code = "from proxypool.cli import app; app()"
-    words = ["judge", "serve", "--port", "0", "--json"]
-    server = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True, env=os.environ)
-    try:
-        assert server.stdout
-        url = json.loads(server.stdout.readline())["judge_url"]
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{url}?nonce={'0' * 32}", timeout=10) as answer:
-            seen = answer.read().decode()
-        server.send_signal(signal.SIGINT)
-        code_at_end = server.wait(10)
-    finally:
-        server.kill()
-        server.wait()
-        assert server.stdout
-        server.stdout.close()
-
-    assert "127.0.0.1" in seen
-    assert code_at_end == 0
-
-
-def test_a_judge_without_its_port_or_key_is_one_line(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        refused = CliRunner().invoke(app, ["judge", "serve", "--port", port])
-    keyless = CliRunner().invoke(app, ["judge", "serve", "--port", "0", "--key-file", str(tmp_path / "none")])
-
-    assert (refused.exit_code, keyless.exit_code) == (Exit.FAILED, Exit.USAGE)
-    assert f"127.0.0.1:{port}" in refused.stderr
-    assert len(refused.stderr.splitlines()) == len(keyless.stderr.splitlines()) == 1
