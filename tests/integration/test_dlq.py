@@ -17,6 +17,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
 from proxypool.cli.app import app
+from proxypool.local.state_folder import write_private
 from proxypool.state import State
 from proxypool.tasks import reason_name
 from proxypool_client.cli.output import Exit
@@ -128,14 +129,14 @@ def test_the_local_stack_of_a_folder_above_is_found(
 ) -> None:
     """Its own endpoint and keys are used, whatever the environment says."""
     file = tmp_path / ".local" / "stack.json"
-    file.parent.mkdir()
-    file.write_text(
-        json.dumps({"api_url": "http://127.0.0.1:1", "endpoint_url": aws_endpoint, "outputs": stack.outputs})
-    )
+    file.parent.mkdir(mode=0o700)
+    found = {"endpoint_url": aws_endpoint, "access_key": os.environ["AWS_ACCESS_KEY_ID"], "outputs": stack.outputs}
+    write_private(file, json.dumps({"api_url": "http://127.0.0.1:1", **found}))
     (tmp_path / "deep" / "down").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "down")
     stack.letter("Scrape", "s")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOTHER")
     aws.client.cache_clear()
 
     listed, sent = run("list"), run("redrive", "--most", "5")

@@ -17,6 +17,7 @@ from proxypool import aws, clock
 from proxypool.cli.app import app
 from proxypool.leases.journal import LedgerRow
 from proxypool.leases.ledger import Ledger
+from proxypool.local.state_folder import write_private
 from proxypool_client.cli.output import Exit
 from pynamodb.exceptions import ScanError
 from typer.testing import CliRunner
@@ -41,9 +42,10 @@ def ledger(aws_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     before = dict(os.environ)
     aws.client.cache_clear()
     table = create_tables(f"x{uuid4().hex[:8]}-")["LeasesTable"]
-    (tmp_path / ".local").mkdir()
+    (tmp_path / ".local").mkdir(mode=0o700)
     found = {"api_url": "http://127.0.0.1:1", "endpoint_url": aws_endpoint, "outputs": {"LeasesTable": table}}
-    (tmp_path / ".local" / "stack.json").write_text(json.dumps(found))
+    found["access_key"] = os.environ["AWS_ACCESS_KEY_ID"]
+    write_private(tmp_path / ".local" / "stack.json", json.dumps(found))
     monkeypatch.chdir(tmp_path)
     yield Ledger(table, 90)
     os.environ.clear()

@@ -149,6 +149,28 @@ def test_the_lines_to_copy_lease_and_show_the_exit(stack: dict[str, Any], comman
     assert plain["ttl_seconds"] == 60
 
 
+def test_the_line_for_aws_tools_leads_to_the_stack(stack: dict[str, Any], command: CommandLine) -> None:
+    (exported,) = (line.strip() for line in stack["log"].splitlines() if line.strip().startswith("export"))
+    script = "import boto3; print(*boto3.client('dynamodb').list_tables()['TableNames'])"
+
+    assert stack["outputs"]["ProxiesTable"] in command.shell(f'{exported}; python -c "{script}"').split()
+    assert command.shell(f'AWS_ENDPOINT_URL={stack["endpoint_url"]} python -c "{script}"') == ""  # without the key
+
+
+def test_a_state_folder_that_others_can_write_to_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Else another user could say which processes `down` ends."""
+    line = CommandLine(tmp_path / "state")
+    line.folder.mkdir()
+    line.folder.chmod(0o777)
+
+    done = [line.run(verb) for verb in ("up", "down", "status")]
+
+    assert [found.returncode for found in done] == [1, 1, 1]
+    assert {found.stderr for found in done} == {
+        f"proxypool: {line.folder} can be written by other users: name another folder with --state\n"
+    }
+
+
 def test_a_second_up_is_refused_in_one_line_that_names_the_first(stack: dict[str, Any], command: CommandLine) -> None:
     done = command.run("up")
 

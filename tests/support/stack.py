@@ -117,6 +117,11 @@ class LocalStack:
         return Counter(proxy["status"] for proxy in self.proxies())
 
     @property
+    def tokens_url(self) -> str:
+        """The address of the API for callers with a token (JWT)."""
+        return f"{self.at.api_url.rpartition('/')[0]}/{self.at.outputs['TokensApiId']}"
+
+    @property
     def folder(self) -> Path:
         """The stack's state folder."""
         return Path(str(self.at.farm)).parent
@@ -133,7 +138,7 @@ def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iter
     """Starts a stack with its farm; `parameters` are template parameters over those of `SECONDS`."""
     plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters={**SECONDS, **parameters})
     with running(plan) as found:
-        clients = Clients(found.endpoint_url)
+        clients = Clients(found.endpoint_url, found.access_key)
         yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
 
 

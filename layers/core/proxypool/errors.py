@@ -7,7 +7,7 @@ ProxyPoolError
 ├── Throttled                 DynamoDB refused statements for their number (in table.py)
 ├── SourceError               a source could not be fetched or read (a retry may help)
 └── ApiError                  leaves the API as problem details; one class per row of the table below
-    ├── NotJson 400 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
+    ├── NotJson 400 · UnsupportedMediaType 415 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
     ├── PoolEmpty 409 · IdempotencyConflict 409 · VersionConflict 409 · QuotaExceeded 429
     └── Rebuilding 503 · Unavailable 503 · Paused 503
 """
@@ -90,6 +90,12 @@ class NotJson(ApiError):
     """The body is not the JSON object that the route reads."""
 
     status, type, title = 400, "not_json", "The body is not a JSON object"
+
+
+class UnsupportedMediaType(ApiError):
+    """The body has a content type other than JSON, or none: what a web page can send without asking."""
+
+    status, type, title = 415, "unsupported_media_type", "The content type is not application/json"
 
 
 class Unidentified(ApiError):

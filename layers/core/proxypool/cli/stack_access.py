@@ -22,14 +22,14 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 from botocore.exceptions import ConnectionError as NoConnection
-from proxypool_client.api import find_stack, read_stack
 from proxypool_client.cli.output import Exit, fail
 from proxypool_client.errors import NoPool
+from proxypool_client.local_stack import find_stack, read_stack
 from pynamodb.exceptions import PynamoDBException
 
 from proxypool import aws
+from proxypool.local.access import credentials
 
-LOCAL: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 NOT_ALLOWED: Final = frozenset(
     {
         "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId",
@@ -73,7 +73,7 @@ def _local() -> Mapping[str, str]:
     if file is None:
         raise NoPool("no stack runs in this folder: name a deployed one with --stack")
     found = read_stack(file)
-    os.environ.update(LOCAL, AWS_ENDPOINT_URL=found["endpoint_url"])
+    os.environ.update(credentials(found["access_key"]), AWS_ENDPOINT_URL=found["endpoint_url"])
     outputs: Mapping[str, str] = found["outputs"]
     return outputs
 

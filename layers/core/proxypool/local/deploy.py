@@ -17,7 +17,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from proxypool.local import httpapi, template
-from proxypool.local.emulator import REGION, Clients
+from proxypool.local.access import REGION
+from proxypool.local.emulator import Clients
 from proxypool.local.process import LocalStackError
 
 STACK_NAME = "proxypool"
