@@ -60,7 +60,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
     settings = Settings(
-        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters="country=de,https=true;kind=mobile",
+        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters=("country=de:https=true", "kind=mobile"),
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)

@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,7 @@ from proxypool.leases.build import bridge_of
 from proxypool.manage.routes import manager
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable, from_image, to_item
-from proxypool.settings import Settings
+from proxypool.settings import GIVEN, OVERRIDES, Settings, overrides
 from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.state import State
@@ -105,9 +105,9 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
     item.save()
     bridge_of(known).run("first", until=float("inf"))
     with pytest.MonkeyPatch.context() as environment:
-        for field in fields(Settings):
-            value = getattr(known, field.name)
-            environment.setenv(field.name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
+        for name in GIVEN:
+            environment.setenv(name.upper(), getattr(known, name))
+        environment.setenv(OVERRIDES, overrides(expire_retry_seconds=known.expire_retry_seconds))
         _forget_settings()
         yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
     _forget_settings()

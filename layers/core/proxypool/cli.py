@@ -14,6 +14,7 @@ from proxypool_client.cli import Exit, Json, Url, answers, fail
 
 from proxypool.local.commands import local_app
 from proxypool.printed import show, table
+from proxypool.settings_commands import settings_app
 from proxypool.stack_commands import stack_app
 
 PAGE = 1_000  # proxies of one request
@@ -27,6 +28,7 @@ app.add_typer(sources, name="sources")
 app.add_typer(proxies, name="proxies")
 app.add_typer(stack_app)
 app.add_typer(judge, name="judge")
+app.add_typer(settings_app, name="settings")
 
 
 @sources.command("add")
