@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 MAX_CHARS: Final = 1_300  # with all other variables below the 4 KB of a Lambda environment (a test adds them up)
@@ -17,13 +16,12 @@ BETWEEN_PAIRS: Final = ","
 BETWEEN_ITEMS: Final = "+"
 RAW: Final = "[A-Za-z0-9._~:/@%#=-]"  # characters of a text that stand for themselves, `%` as the beginning of `%2C`
 _NOT_QUOTED: Final = "._~:/@#=-"
-_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_BROKEN_ESCAPE: Final = "%(?![0-9A-Fa-f]{2})"
 
 Value = bool | int | float | str | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(NamedTuple):  # a dataclass would add to the cold start of `lease`
     """One row of the table of settings. The type of `default` is the type of the setting.
 
     `low` and `high` bound numbers; `choices` are the only texts, or items of a list, that are valid; `pattern` is a regular
@@ -65,7 +63,7 @@ class Setting:
 
     def read(self, text: str) -> Value:
         """The value of an override. Raises ValueError, whose text says what is valid."""
-        if not re.fullmatch(self.shape, text) or _ESCAPE.search(text):
+        if not re.fullmatch(self.shape, text) or re.search(_BROKEN_ESCAPE, text):
             raise ValueError(f"{text!r} is not {self._expected()}")
         if isinstance(self.default, bool):
             return text == "true"

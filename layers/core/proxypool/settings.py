@@ -44,7 +44,7 @@ _job = partial(_number, "Jobs")
 _keep = partial(_number, "Retention")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings:
     """The settings of one deployment. A given text is "" for a function that does without it."""
 
