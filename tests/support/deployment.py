@@ -17,7 +17,7 @@ from proxypool.leases.build import bridge_of
 from proxypool.manage.routes import manager
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable, from_image, to_item
-from proxypool.settings import GIVEN, OVERRIDES, Settings, overrides
+from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.state import State
@@ -25,6 +25,7 @@ from proxypool.table import bind
 from proxypool.tasks import last_name
 
 from tests.support.bus import Ear
+from tests.support.environment import environment
 from tests.support.servers import ROOT, create_tables
 
 CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
@@ -104,10 +105,9 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
     bind(type(item), known.proxies_table)
     item.save()
     bridge_of(known).run("first", until=float("inf"))
-    with pytest.MonkeyPatch.context() as environment:
-        for name in GIVEN:
-            environment.setenv(name.upper(), getattr(known, name))
-        environment.setenv(OVERRIDES, overrides(expire_retry_seconds=known.expire_retry_seconds))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(known).items():
+            patch.setenv(name, value)
         _forget_settings()
         yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
     _forget_settings()
