@@ -29,7 +29,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[
         folder,
         PruneOldChecksSchedule=EVERY_MINUTE,
         ExpireLeasesSchedule="rate(1 day)",
-        FetchBatch="10",
         FetchWidth="2",
         JwtIssuer=issuer.url,
         JwtAudience=AUDIENCE,

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import redis
+from proxypool.overrides import Value, parse
+from proxypool.settings import OVERRIDES, ROWS, overrides
 
 from tests.support.stack import LocalStack, until
 
@@ -23,9 +25,9 @@ pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 LEASE_SECONDS = 2
 CLOSED_SECONDS = 3  # how long a strict pool stays closed: longer than any lease here
 WORKERS = 4
-RULES: dict[str, dict[str, str]] = {
+RULES: dict[str, dict[str, Value]] = {
     "availability": {},  # a local stack's own
-    "strict": {"CACHE_LOSS": "strict", "MAX_LEASE_SECONDS": str(CLOSED_SECONDS)},
+    "strict": {"cache_loss": "strict", "max_lease_seconds": CLOSED_SECONDS},
 }
 
 
@@ -99,15 +101,16 @@ def working(stack: LocalStack, *owners: str) -> Iterator[Load]:
 
 
 @contextmanager
-def told(stack: LocalStack, **variables: str) -> Iterator[None]:
+def told(stack: LocalStack, **settings: Value) -> Iterator[None]:
     """Within the block expire_leases has other settings, where there are any."""
-    if not variables:
+    if not settings:
         yield
         return
     name, functions = stack.at.outputs["ExpireLeasesFunction"], stack.clients("lambda")
     before = functions.get_function_configuration(FunctionName=name)["Environment"]
+    values, _ = parse(before["Variables"][OVERRIDES], ROWS)
     functions.update_function_configuration(
-        FunctionName=name, Environment={"Variables": before["Variables"] | variables}
+        FunctionName=name, Environment={"Variables": before["Variables"] | {OVERRIDES: overrides(**values | settings)}}
     )
     try:
         yield

@@ -26,7 +26,7 @@ def test_the_alarms_watch_what_cloudwatch_was_told(stack: LocalStack) -> None:
     alarms = template.load(ROOT / "infra/alarms.yaml")["Resources"].values()
     ours = [alarm["Properties"] for alarm in alarms if alarm["Properties"].get("Namespace") == NAMESPACE]
     failures = {Metric.TASKS_FAILED, Metric.RECORDS_SKIPPED, Metric.JUDGE_DOWN, Metric.SCORES_FROZEN, Metric.SOURCES_SUSPECT,
-                Metric.SOURCES_STALE}  # fmt: skip
+                Metric.SOURCES_STALE, Metric.SETTINGS_IGNORED}  # fmt: skip
     watched = {(one["MetricName"], *one["Dimensions"][0].values()) for one in ours if one["MetricName"] not in failures}
     for function in ("ScrapeAll", "RevalidateSweep", "ExpireLeases"):
         stack.invoke(function)

@@ -9,7 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -31,6 +31,7 @@ from functions.scrape_source import app as scrape_source
 from functions.validate_proxy import app as validate_proxy
 from tests.integration.test_check_pipeline import Behaviour, forwarded, judging, port, response, serve
 from tests.support.clock import Clock
+from tests.support.environment import environment
 from tests.support.servers import create_tables
 
 CANARY = "s3cr3t-canary"
@@ -153,8 +154,8 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
             event_bus=aws.client("events").create_event_bus(Name=prefix + "bus")["EventBusArn"].rpartition("/")[2],
             bodies_bucket=prefix + "bodies", redis_url=valkey_url, pool=prefix[:-1], allow_loopback=True, check_stage_seconds=10, check_total_seconds=20,
         )  # fmt: skip
-        for name, value in asdict(known).items():
-            monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
+        for name, value in environment(known).items():
+            monkeypatch.setenv(name, value)
         _forget()
         found = World(known, ports)
         monkeypatch.setattr(log.registered_handler, "stream", found.said)

@@ -101,7 +101,7 @@ def test_pages_of_other_hosts_may_be_canaries(tmp_path: Path, body: bytes, tampe
         async with await serve(page) as server:
             url = f"http://127.0.0.1:{port(server)}/page"
             digest = hashlib.sha256(b"never changes").hexdigest()
-            known = Settings(judge_url="http://judge.test/", canary_urls=f"{url}#{digest}")
+            known = Settings(judge_url="http://judge.test/", canary_urls=(f"{url}#{digest}",))
             only = direct.bench(known, KEY).canaries
             judges = tuple(replace(one, has_canary=False) for one in this.bench.judges)
             return await this.check(proxy(), canaries=only, judges=judges)
@@ -118,7 +118,7 @@ def test_a_canary_page_that_changed_or_is_gone_blames_nobody(tmp_path: Path) -> 
             writer.write(response(b"changed"))
 
         async with await serve(page) as server:
-            urls = f"http://127.0.0.1:{port(server)}/#{digest}, http://127.0.0.1:9/#{digest}"
+            urls = (f"http://127.0.0.1:{port(server)}/#{digest}", f"http://127.0.0.1:9/#{digest}")
             async with court(tmp_path, canary_urls=urls) as this:
                 return len(this.bench.canaries), await this.check(proxy())
 
@@ -229,7 +229,7 @@ def test_other_peoples_judges_are_used_by_setting_and_called_unsigned() -> None:
     async def run() -> Check:
         async with await serve(echo) as there, await serve(proxy(add=b"X-Forwarded-For: 127.0.0.1\r\n")) as server:
             known = Settings(
-                judge_url="none", judge_echo_urls=f"http://127.0.0.1:{port(there)}/get", allow_loopback=True
+                judge_url="none", judge_echo_urls=(f"http://127.0.0.1:{port(there)}/get",), allow_loopback=True
             )
             bench = await direct.introduced(direct.bench(known, None))
             assert bench is not None

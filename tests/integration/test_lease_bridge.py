@@ -24,6 +24,7 @@ from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 from proxypool.state import GAUGES, REBUILD_WANTED, SETTINGS
 from proxypool.table import bind
+from proxypool.telemetry import flush, metrics
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
@@ -61,7 +62,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
     settings = Settings(
-        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters="country=de,https=true;kind=mobile",
+        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters=("country=de:https=true", "kind=mobile"),
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
@@ -103,6 +104,20 @@ def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
     gauges = stack.bridge.state.get(GAUGES)
     assert gauges["leases_open"] == 1
     assert gauges["ready_by"] == {"country=de,https=true": 1, "kind=mobile": 0}
+
+
+@pytest.mark.parametrize(("mark", "is_low"), [(0, 0), (2, 0), (3, 1)])
+def test_the_pool_is_low_below_the_mark_of_the_settings(
+    stack: Stack, capsys: pytest.CaptureFixture[str], mark: int, is_low: int
+) -> None:
+    """The alarm PoolIsLow watches this metric, so that its threshold follows the setting."""
+    metrics.clear_metrics()  # of the run that filled the pool with two proxies
+
+    replace(stack.bridge, low_mark=mark).gauge(clock.now())
+    flush()
+
+    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if "PoolLow" in line)
+    assert told["PoolLow"] == [is_low]
 
 
 def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 from asyncio import iscoroutine
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +17,13 @@ from proxypool.checks.batch import Outcome
 from proxypool.leases.build import cache_of
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
+from proxypool.settings import GIVEN, settings
 from proxypool.state import State
 from proxypool.tasks import reason_name
 from proxypool.telemetry import log
 
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
-from tests.support.permissions import Permission, allowed, needed
+from tests.support.permissions import Permission, allowed, needed, variables
 from tests.support.servers import ROOT
 
 pytestmark = pytest.mark.xdist_group("samples")
@@ -32,6 +33,18 @@ SAMPLES = sorted(path.stem for path in (ROOT / "events").glob("*.json"))
 
 def policy(function: str) -> set[Permission]:
     return allowed(f"{function.title().replace('_', '')}Function")
+
+
+@pytest.fixture
+def environment(deployment: Deployment, function: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The variables that the template gives this function, and no other."""
+    own = f"{function.title().replace('_', '')}Function"
+    given = variables(own)
+    for name in {name.upper() for name in GIVEN} - given:
+        monkeypatch.delenv(name)
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
 
 
 @pytest.fixture
@@ -135,6 +148,7 @@ SEEN: dict[str, Callable[[Deployment, Any], None]] = {
 }
 
 
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("function", SAMPLES)
 def test_a_sample_is_taken_by_its_function(
     deployment: Deployment, function: str, log_lines: Any, calls: Callable[[], set[Permission]]

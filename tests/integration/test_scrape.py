@@ -122,7 +122,7 @@ def app(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name in ("sources_table", "proxies_table", "state_table", "scrape_queue_url", "validate_queue_url",
                  "event_bus", "bodies_bucket"):  # fmt: skip
         monkeypatch.setenv(name.upper(), getattr(pool.settings, name))
-    monkeypatch.setenv("ALLOW_LOOPBACK", "true")
+    monkeypatch.setenv("OVERRIDES", "allow_loopback=true")
     settings.settings.cache_clear()
     yield _load("scrape_source")
     settings.settings.cache_clear()

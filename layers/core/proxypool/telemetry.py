@@ -57,6 +57,7 @@ class Metric(StrEnum):
     LEASES_REFUSED = "LeasesRefused"
     LEASES_OPEN = "LeasesOpen"
     PROXIES_READY = "ProxiesReady"
+    POOL_LOW = "PoolLow"
     JOURNAL_LENGTH = "JournalLength"
     JOURNAL_AGE = "JournalAge"
     # jobs
@@ -66,6 +67,8 @@ class Metric(StrEnum):
     JOBS_PUT_BACK = "JobsPutBack"
     JOB_BYTES = "JobBytes"
     COOKIES_DROPPED = "CookiesDropped"
+    # any function
+    SETTINGS_IGNORED = "SettingsIgnored"
     # any task
     TASKS_FAILED = "TasksFailed"
     TASK_DURATION = "TaskDuration"

@@ -14,12 +14,11 @@ from proxypool.checks.cadence import is_quick
 from proxypool.checks.check import Blame, Check, Reason, Verdict
 from proxypool.checks.retention import is_prunable, prunable_checks
 from proxypool.checks.status import fold
-from proxypool.local import template
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
+from proxypool.settings import ROWS
 
 from tests.support.builders import NOW, a_record
-from tests.support.servers import ROOT
 
 PASSED, FAILED, UNKNOWN = Verdict.PASSED, Verdict.FAILED, Verdict.INCONCLUSIVE
 
@@ -137,7 +136,7 @@ def test_only_the_long_dead_are_pruned(status: Status, success_days: int, check_
 
 def test_a_pruned_proxy_that_its_list_brings_back_stays_for_a_week_at_least() -> None:
     """So it comes back once in seven days at most, though lists name it every hour and it fails at once, each time."""
-    least = template.load(ROOT / "template.yaml")["Parameters"]["DeadRetentionDays"]["MinValue"]
+    least = int(ROWS["dead_retention_days"].low)
     brought_back = fold(a_record(), a_check(FAILED), active_seconds=600, dead_seconds=21_600)
 
     gone = [day for day in range(30) if is_prunable(brought_back, now=NOW + timedelta(days=day, hours=1), days=least)]

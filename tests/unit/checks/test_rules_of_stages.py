@@ -205,7 +205,7 @@ def test_the_canary_is_another_page_for_each_nonce_and_key() -> None:
 def test_judges_are_read_from_the_settings_in_order() -> None:
     known = Settings(
         judge_url="http://a.example/, http://b.example:81/", judge_https_url="https://a.example/",
-        judge_echo_urls="http://echo.example/get",
+        judge_echo_urls=("http://echo.example/get",),
     )  # fmt: skip
 
     first, second, echo = judges(known, b"key")
@@ -219,7 +219,7 @@ def test_judges_are_read_from_the_settings_in_order() -> None:
 
 def test_a_canary_without_a_digest_is_refused() -> None:
     with pytest.raises(ValueError):
-        bench(Settings(judge_url="http://judge.example/", canary_urls="https://page.example/#12"), b"key")
+        bench(Settings(judge_url="http://judge.example/", canary_urls=("https://page.example/#12",)), b"key")
 
 
 def test_a_database_says_where_an_exit_stands(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_database_says_where_an_exit_stands(tmp_path: Path) -> None:
     write_database(city, {"country": {"iso_code": "DE"}, "subdivisions": [{"iso_code": "BE"}]})
     write_database(asn, {"autonomous_system_number": 64_496})
 
-    locate = locator(f"{city}, {asn}")
+    locate = locator((str(city), str(asn)))
 
     assert locate("198.51.100.7") == Whereabouts(country="de", region="be", asn=64_496)
     assert locate("8.8.8.8") == Whereabouts()

@@ -40,10 +40,10 @@ def bench(settings: Settings, key: bytes | None, rules: tuple[Rule, ...] = ()) -
     return Bench(
         judges=judges(settings, key), tls=tls, allow_loopback=settings.allow_loopback,
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
-        total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, _texts(settings.canary_urls))),
+        total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, settings.canary_urls)),
         rules=rules, locate=locator(settings.geo_database) if settings.geo_database else None,
         ours=own_hosts(*(url for url in (*_texts(settings.judge_url), *_texts(settings.judge_https_url)) if url != NO_JUDGE)),
-        detect=settings.detect_protocols, skip=frozenset(_texts(settings.check_skip)),
+        detect=settings.detect_protocols, skip=frozenset(settings.check_skip),
     )  # fmt: skip
 
 
@@ -53,9 +53,7 @@ def judges(settings: Settings, key: bytes | None) -> tuple[Judge, ...]:
     secure: list[Place | None] = [place(url) for url in _texts(settings.judge_https_url)]
     secure += [None] * (len(plain) - len(secure))
     ours = [Judge(plain=one, secure=other, key=key) for one, other in zip(plain, secure, strict=False)]
-    echoes = [
-        Judge(plain=place(url), secure=_same_by_https(url), is_echo=True) for url in _texts(settings.judge_echo_urls)
-    ]
+    echoes = [Judge(plain=place(url), secure=_same_by_https(url), is_echo=True) for url in settings.judge_echo_urls]
     if not ours and not echoes:
         raise ConfigurationError("JUDGE_URL")
     return (*ours, *echoes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,14 +21,14 @@ Locate = Callable[[str], Whereabouts]
 
 
 @cache
-def locator(paths: str) -> Locate:
-    """Looks addresses up in the databases (files, separated by commas: GeoLite2 Country, City or ASN, or any of that form).
+def locator(paths: Iterable[str]) -> Locate:
+    """Looks addresses up in the databases (files: GeoLite2 Country, City or ASN, or any of that form).
 
     Raises OSError or maxminddb.InvalidDatabaseError where a file is none.
     """
     import maxminddb
 
-    readers = [maxminddb.open_database(path.strip()) for path in paths.split(",")]
+    readers = [maxminddb.open_database(path) for path in paths]
 
     def locate(ip: str) -> Whereabouts:
         found: dict[str, Any] = {}

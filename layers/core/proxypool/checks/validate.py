@@ -219,7 +219,7 @@ class Validator:
         log.error("judge is down", reason=reason, count=checks)
         at = clock.iso(self.now())
         if self.state.put_if_absent(JUDGE_DOWN_MARK, at, ttl_seconds=JUDGE_DOWN_SECONDS):
-            asked = self.settings.judge_url or self.settings.judge_echo_urls
+            asked = self.settings.judge_url or ",".join(self.settings.judge_echo_urls)
             publish(self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": asked, "reason": reason, "at": at})
 
     def _give_back(self, batch: Batch) -> None:

@@ -10,6 +10,7 @@ import secrets
 from typing import Final
 
 REGION: Final = "us-east-1"
+STACK_NAME: Final = "proxypool"
 API_PATH: Final = "/_aws/execute-api"  # where the emulator serves HTTP APIs
 TOKEN_PREFIX: Final = "/_local/"  # noqa: S105  a path
 _SECRET_KEY: Final = "local"  # noqa: S105  nobody checks signatures

@@ -22,6 +22,8 @@ from proxypool.local.forward import Forwarder
 from proxypool.local.own import OwnJudge
 from proxypool.local.process import LOOPBACK, LocalStackError
 from proxypool.local.valkey import start_valkey, wait_for_valkey
+from proxypool.overrides import Value
+from proxypool.settings import overrides
 
 STATE_FILE = "stack.json"
 FARM_FILE = "farm.json"
@@ -32,13 +34,17 @@ PREFERRED_PORTS = {"aws": 4566, "valkey": 6390, "judge": 8790, "judge https": 87
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback."""
+    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback.
+
+    `parameters` and `settings` (see proxypool.settings) replace those of the local stack.
+    """
 
     root: Path  # the folder of template.yaml
     folder: Path  # where state is kept between runs: stack.json, and below it `data`
     farm_size: int = 100
     judge: OwnJudge | None = None
     parameters: Mapping[str, str] | None = None
+    settings: Mapping[str, Value] | None = None
     own_ports: bool = False  # free ports instead of the preferred ones: tests
     farm_options: tuple[str, ...] = ()
 
@@ -199,17 +205,19 @@ def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
 
 def parameters(plan: Plan, judge: OwnJudge, redis_url: str) -> dict[str, str]:
     """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
-    if judge.key:
-        asked = {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
-    else:
-        asked = {"JudgeUrl": "none", "JudgeEchoUrls": judge.url, "JudgeHttpsUrl": ""}
-    ca_file = "" if plan.judge else str(plan.data / "ca.pem")
-    local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
-             "BudgetUsd": "0", "Monitoring": "false", "ValidateWindowSeconds": "1",
+    settings: dict[str, Value] = {
+        "allow_loopback": True, "allow_files": True, "cache_loss": "availability", "jobs_any_domain": True,
+        "jobs_allow_http": True, "judge_ca_file": "" if plan.judge else str(plan.data / "ca.pem"),
+    }  # fmt: skip
+    found = {"RedisUrl": redis_url, "Pace": "test", "BudgetUsd": "0", "Monitoring": "false",
              "ValidateWidth": str(max(4, os.cpu_count() or 4)),  # each starts a Python; a batch has 200 checks in flight
-             "AcknowledgePublicLists": "yes",  # the demo has none; `own.py` asks where the reader's file does
-             "JudgeCaFile": ca_file, "JobsAnyDomain": "true", "JobsAllowHttp": "true"}  # fmt: skip
-    return {**local, **asked, **(plan.parameters or {})}
+             "AcknowledgePublicLists": "yes"}  # fmt: skip  # the demo has none; `own.py` asks where the reader's file does
+    if judge.key:
+        found |= {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
+    else:
+        found["JudgeUrl"] = "none"
+        settings["judge_echo_urls"] = (judge.url,)
+    return found | {"Overrides": overrides(**settings | dict(plan.settings or {}))} | dict(plan.parameters or {})
 
 
 def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Popen[bytes]:
