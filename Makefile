@@ -6,7 +6,7 @@ CODE = layers functions tests tools
 PIP = -m pip install --disable-pip-version-check --retries 2
 NOT_INSTALLED = The packages were not installed: the index cannot be reached, or a package has changed. See
 
-.PHONY: help up down test test-start check bench mutate build openapi promises clean lock
+.PHONY: help up down test test-at test-start check bench mutate build openapi promises clean lock
 
 define CHECK_PYTHON
 @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -40,6 +40,9 @@ down: .venv/.done  ## stop what `make up DETACH=1` started; its state is kept
 
 test: .venv/.done  ## all tests
 	$(BIN)/python -m pytest -n 4 --dist loadgroup
+
+test-at: .venv/.done  ## unit and integration tests with the pool's clock at an instant: AT=2028-02-29T23:59:30Z
+	$(BIN)/python -m pytest -n 4 --dist loadgroup tests/unit tests/integration --ignore tests/integration/test_build.py --at "$(AT)"
 
 test-start: .venv/.done  ## `make up` as a reader runs it, on a machine that is not kind (a minute or two)
 	$(BIN)/python -m pytest tests/start

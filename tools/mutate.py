@@ -1,7 +1,7 @@
 """`python -m tools.mutate [--script NAME]`: deletes each statement of the lease scripts in turn; some test must fail.
 
 A statement begins on a line and takes the fewest lines without which the script still loads; where a line holds several, each
-of them counts, too. Mutants that all tests survive are printed, and stand in SURVIVORS with the reason, or are a gap.
+of them counts, too. Mutants that no test kills are printed; each is listed in SURVIVORS with a reason, or is a gap.
 Two processes, each with servers of its own, collect the tests once; each mutant runs in a fork of that, and the tests that
 failed for earlier mutants of its script come first.
 """
@@ -26,21 +26,21 @@ from pathlib import Path
 import pytest
 import redis
 from hypothesis import Phase, settings
-from proxypool.leases import cache
+from proxypool.leases import scripts
 
 from tests.support import servers
 
-LUA = Path(cache.__file__).parent / "lua"
+LUA = scripts.FOLDER
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
-PARTS = "engine traces outcomes index sessions choice functions property machine history faults"
+PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
 LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
 SURVIVORS = {  # "script: beginning of the line" -> why no test can fail
     "choose: from = from + width": "speed: else the next draw looks at the same heads again before it looks further",
     "grant: g.times = nil": "speed: else what was written for a proxy's first slot is written again for each",
-    "head: if made then return made end": "speed: else the functions are made again each time they are asked for",
+    "head: if made then return made end": "speed: else the functions are made again at each use",
     "head: if not due[1] then return 0, 0 end": "speed: else the functions are made where nothing ends",
-    "head: call('HSET', TARGETS, target, 'h')": "open without an end counts as half-open: it is written for who reads it",
+    "head: call('HSET', BREAKERS, target, BREAKER.half_open)": "a breaker that is open without an end counts as half-open: it is written for a reader of the key",
 }
 PROCESSES = 2
 STATEMENT_LINES = 60
@@ -190,8 +190,8 @@ def changed(mutant: Mutant) -> Iterator[None]:
         folder = Path(name)
         shutil.copytree(LUA, folder / "lua")
         (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
-        cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
-        cache.source.cache_clear()
+        scripts.FOLDER = folder / "lua"
+        scripts.source.cache_clear()
         yield
 
 

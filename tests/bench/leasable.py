@@ -1,6 +1,6 @@
 """From a list to leases: a thousand fast proxies on the local stack, from the call for their scrape until all can be leased.
 
-Emulator, functions, farm and judge share the machine's cores, and are measured along: their CPU stands in the reason.
+Emulator, functions, farm and judge share the machine's cores, and are included: their CPU is in the reason.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def measure() -> list[Row]:
 
 
 def _seconds(stack: Running, lines: list[str]) -> float:
-    """From the call that asks for the scrape until so many more proxies stand in the ready sets."""
+    """From the call that starts the scrape until that many more proxies are in the ready sets."""
     body = {"inline": "\n".join(lines), "parser": "lines"}
     source_id = call(stack.api_url, "POST", "/sources", body)["id"]
     cache = cache_of(Settings(redis_url=stack.redis_url))

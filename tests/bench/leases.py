@@ -11,16 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proxypool import clock
 from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
-from proxypool.leases.cache import source
 from proxypool.leases.index import Index
+from proxypool.leases.keys import MEMBER_ID
 from proxypool.leases.pool import Pool, Request, Strategy
+from proxypool.leases.scripts import source
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from proxypool.settings import Settings
@@ -145,7 +146,7 @@ class Rig:
         tag, spent = self.pool.cache.keys.tag, []
         sha = self.node.script_load(FLOOR)
         for rank, member, score, sets in self._drawn(CALLS):
-            facts, lease = f"{tag}:p:{member[7:27]}", secrets.token_hex(16)
+            facts, lease = f"{tag}:p:{member[MEMBER_ID]}", secrets.token_hex(16)
             args = (lease, "ann", FAR_MS, rank, *(f":{name}" for name in sets))
             spent.append(self._usec(partial(self._lease, sha, tag, *args)))
             for name in sets:
@@ -163,7 +164,7 @@ class Rig:
         for _ in range(count):
             rank = secrets.randbelow(self.node.zcard(ready))
             member, score = self.node.zrange(ready, rank, rank, withscores=True)[0]
-            found.append((rank, member, score, self.node.hget(f"{tag}:p:{member[7:27]}", "z").split()))
+            found.append((rank, member, score, self.node.hget(f"{tag}:p:{member[MEMBER_ID]}", "z").split()))
         random.shuffle(found)
         return found
 
@@ -193,7 +194,7 @@ class Rig:
     def cool(self, share: float) -> None:
         """Makes the target cool for that share of the exits."""
         exits = self._exits()
-        far = int(time.time() * 1000) + FAR_MS
+        far = clock.epoch_ms(clock.now()) + FAR_MS
         self.node.zadd(
             f"{self.pool.cache.keys.tag}:pace:{TARGET}", dict.fromkeys(exits[: int(len(exits) * share)], far)
         )
@@ -215,12 +216,12 @@ class Rig:
             for member in self.node.zrange(f"{self.pool.cache.keys.tag}:r:http:*:{rank}", 0, -1)
         ]
         random.shuffle(members)
-        return [member[27:].partition("|")[0] for member in members]
+        return [member[MEMBER_ID.stop :].partition("|")[0] for member in members]
 
     def _give_back(self, owner: str = "ann") -> None:
-        for lease in self.pool.look(owner):
+        for lease in self.pool.list_leases(owner):
             self.pool.release(owner, lease.id)
-        self.node.delete(self.pool.cache.keys.log)
+        self.node.delete(self.pool.cache.keys.journal)
 
     def _usec(self, work: Callable[[], Any]) -> float:
         before = self._spent()
@@ -258,7 +259,7 @@ def rig(size: int) -> Iterator[Rig]:
 
 
 def _record(number: int) -> ProxyRecord:
-    draw, now = random.Random(number), datetime.now(UTC)
+    draw, now = random.Random(number), clock.now()
     check = CheckFacts(
         passed=draw.uniform(1, 50), failed=draw.uniform(0, 10), count=50, latency_ms=draw.uniform(50, 3_000), https=draw.random() < 0.7,
         country=f"{chr(97 + number % 10)}{chr(97 + number % 6)}", anonymity=list(Anonymity)[number % 3],

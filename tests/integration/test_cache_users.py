@@ -56,7 +56,7 @@ def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
     (lease,), _ = pool.acquire("ann", Request(ttl_seconds=60), key="k")
     pool.renew("ann", lease.id, 90)
     pool.report("ann", lease.id, Outcome.OK)
-    assert pool.look("ann")
+    assert pool.list_leases("ann")
     pool.release("ann", lease.id)
 
     keys, command = pool.cache.keys, pool.cache.command
@@ -66,8 +66,8 @@ def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
     command("HDEL", keys.settings, "owner_quota")
     assert command("HGET", keys.settings, "epoch") == "1"
     assert command("HEXISTS", keys.leases, lease.id) == 0
-    entries = command("XRANGE", keys.log, "-", "+", "COUNT", 10)
-    command("XTRIM", keys.log, "MINID", entries[0][0])
+    entries = command("XRANGE", keys.journal, "-", "+", "COUNT", 10)
+    command("XTRIM", keys.journal, "MINID", entries[0][0])
     pool.cache.run("expire", 10)
     pool.cache.run("gauge", "http")
 

@@ -56,7 +56,7 @@ async def check(folder: Path, *, reply: bytes, intercepts: bool) -> Check:
     async with await serve(judging) as plain, await serve_tls(ours) as secure, await serve_tls(theirs) as middle:
         proxy_server = await serve(carries(reply=reply, to=port(middle) if intercepts else None))
         known = Settings(judge_url=f"http://127.0.0.1:{port(plain)}/", judge_https_url=f"https://127.0.0.1:{port(secure)}/",
-                         judge_ca_file=str(ours.ca_file), allow_loopback=True, check_stage_seconds=2)  # fmt: skip
+                         judge_ca_file=str(ours.ca_file), allow_loopback=True, check_stage_seconds=20)  # fmt: skip
         bench = await direct.introduced(direct.bench(known, KEY))
         assert bench is not None
         async with proxy_server:

@@ -72,7 +72,7 @@ def stack(aws_endpoint: str) -> Stack:
     body = {"Resources": resources, "Outputs": outputs | {"StateTable": {"Value": state}}}
     formation = boto3.client("cloudformation")
     formation.create_stack(StackName=name, TemplateBody=json.dumps(body))
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while (found := formation.describe_stacks(StackName=name)["Stacks"][0])["StackStatus"] != "CREATE_COMPLETE":
         assert time.monotonic() < end
         time.sleep(0.05)

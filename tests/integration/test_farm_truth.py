@@ -28,7 +28,7 @@ def checked(folder: Path, specs: list[Spec], *, full: bool = True) -> list[Check
         async with growing(folder, specs, key=KEY) as (farm, ports):
             known = Settings(judge_url=f"http://127.0.0.1:{ports[0]}/", judge_https_url=f"https://127.0.0.1:{ports[1]}/",
                              judge_ca_file=str(folder / "ca.pem"), allow_loopback=True, detect_protocols=True,
-                             check_connect_seconds=1, check_stage_seconds=3, check_total_seconds=9)  # fmt: skip
+                             check_connect_seconds=4, check_stage_seconds=4, check_total_seconds=12)  # fmt: skip
             bench = await direct.introduced(direct.bench(known, KEY))
             assert bench is not None
             return await asyncio.gather(

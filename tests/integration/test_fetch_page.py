@@ -40,7 +40,7 @@ def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str,
         assert (result["data"], result["status"], result["exit_ip"]) == ({"title": "hello"}, 200, world.exits("/a")[0])
         assert len(world.exits("/a")) == 1
         assert world.exits("/a")[0].startswith("127.65.0.")  # never directly
-        assert world.pool.look("ann") == []
+        assert world.pool.list_leases("ann") == []
 
 
 def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
@@ -215,7 +215,7 @@ def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws
 def faults(world: World) -> set[str]:
     """The proxies that the journal blames."""
     cache = world.pool.cache
-    entries, _ = journal.read(cache.command("XRANGE", cache.keys.log, "-", "+"))
+    entries, _ = journal.read(cache.command("XRANGE", cache.keys.journal, "-", "+"))
     ids = {entry.proxy_id for entry in entries}
     facts = {name: journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == name]) for name in ids}
     return {name for name, fact in facts.items() if fact.bad}

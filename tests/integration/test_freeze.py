@@ -131,7 +131,7 @@ def test_an_operator_thaws_by_hand(aws_endpoint: str, monkeypatch: pytest.Monkey
 
 def test_while_no_judge_answers_nothing_changes_and_one_event_tells_of_it(aws_endpoint: str) -> None:
     """Case 32."""
-    this = a_validator(check_connect_seconds=0.5)
+    this = a_validator()
     records = rows(this, 3)
     with listening(this.settings.event_bus) as heard:
         for _ in range(2):

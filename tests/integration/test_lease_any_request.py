@@ -25,7 +25,7 @@ def live_name(pool: Pool, route: str) -> str:
     """An id that is ann's: of a live lease, or of a session that may be there."""
     if route.endswith("/sessions/{id}"):
         return "shop"
-    leases = pool.look("ann") or pool.acquire("ann", Request(ttl_seconds=60))[0]
+    leases = pool.list_leases("ann") or pool.acquire("ann", Request(ttl_seconds=60))[0]
     return leases[0].id
 
 
@@ -57,5 +57,5 @@ def test_any_request_has_a_documented_answer_and_leaves_another_owners_leases(
 
     holds()
 
-    assert pool.look("bob") == bobs
+    assert pool.list_leases("bob") == bobs
     assert sessions.get("bob", "shop").body == HELD

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 from unittest import mock
 
@@ -17,7 +16,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record, keys_of
 
@@ -44,7 +43,7 @@ class Leases(RuleBasedStateMachine):
         self.draw.seed(0)
         self.pool: Pool = a_pool(self.url, owner_quota=QUOTA, breaker_failures=2)
         self.index = Index(self.pool.cache, 3600)
-        self.model = Model(now=int(time.time() * 1000), quota=QUOTA, exit_cap=exit_cap, failures=2)
+        self.model = Model(now=now_ms(), quota=QUOTA, exit_cap=exit_cap, failures=2)
         self.fences: dict[str, tuple[int, ...]] = {}
         self.ended: list[tuple[str, str]] = []
         self.keyed: dict[tuple[str, str], tuple[Request, list[str]]] = {}
@@ -198,7 +197,7 @@ class Leases(RuleBasedStateMachine):
         if not hasattr(self, "pool"):
             return
         for owner in ("ann", "bob"):
-            seen = {lease.id for lease in self.pool.look(owner)}
+            seen = {lease.id for lease in self.pool.list_leases(owner)}
             assert seen == {one for one, lease in self.model.leases.items() if lease.owner == owner}
         for proxy_id, record in self.model.records.items():
             assert self.model.holders(proxy_id) <= record.slots or self.model.versions[proxy_id] > 1
@@ -265,7 +264,7 @@ class Leases(RuleBasedStateMachine):
         self.pool.cache.command("HSET", self.pool.cache.keys.settings, name, value)
 
 
-@pytest.mark.timeout(300)  # a thousand steps, each asked twice
+@pytest.mark.timeout(300)  # a thousand steps, each run twice
 def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     """I1–I7, I20, inputs 59, 60, 66, 77, 79 and 81, cases 19, 20 and 22: acquire, renew, release, report, tick, crash
     (a lease nobody gives back), evict, restart, duplicate, clock skew, index, remove, in any order."""

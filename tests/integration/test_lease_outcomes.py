@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.record import LeaseFacts
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 SHOP, NEWS = "shop.example", "news.example"
@@ -23,7 +22,7 @@ SHOP, NEWS = "shop.example", "news.example"
 
 @dataclass
 class Rig:
-    """A pool whose clock stands still until `wait`."""
+    """A pool whose clock is stopped until `wait`."""
 
     pool: Pool
     now: int
@@ -66,7 +65,7 @@ def rig(valkey_url: str, clock: None) -> Iterator[Rig]:
 
 def _rig(url: str, proxies: int, **settings: Any) -> Iterator[Rig]:
     pool = a_pool(url, *(a_record(number, interval_seconds=10**6) for number in range(proxies)), **settings)
-    rig = Rig(pool, int(time.time() * 1000))
+    rig = Rig(pool, now_ms())
     rig.wait(0)
     yield rig
     pool.cache.close()
@@ -89,7 +88,7 @@ def test_a_ban_cools_the_exit_for_that_target_alone(rig: Rig, outcome: Outcome) 
 
 
 def test_retry_after_is_how_long_the_pair_cools(rig: Rig) -> None:
-    """Case 26: seven seconds; a caller is told when."""
+    """Case 26: seven seconds, which the caller gets as Retry-After."""
     for _ in range(3):
         lease = rig.take()
         rig.pool.report("ann", lease.id, Outcome.RATE_LIMITED, retry_after=7)
@@ -121,7 +120,7 @@ def test_a_shorter_ban_does_not_end_a_longer_one(rig: Rig) -> None:
 
 
 def test_one_ban_does_not_push_the_others_over_their_cap(valkey_url: str, clock: None) -> None:
-    """Case 25, I20: ten a second for each of three exits; with one banned the two still get ten each, callers hear when."""
+    """Case 25, I20: ten a second for each of three exits; with one banned the two others still get ten each; refused callers get a Retry-After."""
     for rig in _rig(valkey_url, 3):
         rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, "rate:*", "100 1")
         rig.use(Outcome.BLOCKED)
@@ -187,7 +186,7 @@ def test_a_proxys_breaker_opens_tries_one_lease_and_closes(valkey_url: str, cloc
 def test_a_probe_that_is_well_opens_a_gateway_for_others_at_once(valkey_url: str, clock: None) -> None:
     """I20, case 23: its report is enough, it need not be given back."""
     pool = a_pool(valkey_url, a_record(1, slots=2, interval_seconds=10**6), breaker_failures=1)
-    rig = Rig(pool, int(time.time() * 1000))
+    rig = Rig(pool, now_ms())
     rig.use(Outcome.PROXY_ERROR, "")
     rig.wait(60_000)
     probe = rig.take("")
@@ -217,7 +216,7 @@ def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) ->
         assert len(failed) == 5
         assert reasons == {"target_open": 1}
         assert 1 <= wait <= 30
-        entries, unreadable = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        entries, unreadable = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
         assert unreadable == 0
         for proxy in failed:
             facts = journal.evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == proxy])
@@ -270,7 +269,7 @@ def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str,
         rig.pool.report("bob", before.id, Outcome.TIMEOUT)
 
         assert rig.pool.cache.command("HGET", f"{rig.pool.cache.keys.tag}:p:{before.proxy_id}", "f") is None
-        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.log, "-", "+"))
+        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
         assert journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
         rig.wait(30_000)
         assert rig.take()

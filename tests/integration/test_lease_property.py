@@ -3,61 +3,41 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Pool, Request, Strategy
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
+from proxypool.proxies.proxy import Status
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_filters import EXAMPLES
 from tests.support.lease_model import Model
-from tests.support.leases import a_pool, a_record
+from tests.support.leases import a_pool, a_record, proxy_id
 
 TARGETS = ["", "shop.example", "shop.example", "news.example"]
-FACTS: dict[str, list[Any]] = {
-    "country": ["de", "us", None],
-    "region": ["by", "ca", None],
-    "anonymity": list(Anonymity),
-    "https": [True, False],
-    "latency_ms": [50.0, 500.0],
-    "passed": [1.0, 50.0],
+FACTS: dict[str, Sequence[Any]] = {
     "status": [Status.ACTIVE] * 5 + [Status.DEAD],
-    "kind": [Kind.RESIDENTIAL, Kind.MOBILE],
-    "tags": [frozenset(), frozenset({"a"}), frozenset({"a", "b"})],
-    "sources": [frozenset({"s1"}), frozenset({"s1", "s2"})],
-    "exit_ip": ["127.1.0.1", "127.1.0.2", "127.1.0.3", "2001:db8::1", None],
     "slots": [1, 1, 1, 1, 3],
-    "protocol": [Protocol.HTTP, Protocol.HTTP, Protocol.SOCKS5],
+    **{fact: values for example in EXAMPLES for fact, values in example.facts.items()},
 }
-FILTERS: list[dict[str, Any]] = [
+WISHES: list[dict[str, Any]] = [
     {},
-    {"country": "de"},
-    {"region": "by"},
-    {"anonymity": Anonymity.ANONYMOUS},
-    {"https": True},
-    {"max_latency_ms": 100},
-    {"min_score": 0.5},
-    {"kind": Kind.MOBILE},
-    {"tags": ("a", "b")},
-    {"source": "s2"},
-    {"ipv4_only": True},
+    *({example.name: example.wanted} for example in EXAMPLES),
     {"distinct_exit": True},
-    {"protocol": Protocol.HTTP},
-    {"exclude": (a_record(0).id, a_record(1).id, a_record(2).id)},
+    {"exclude": (proxy_id(0), proxy_id(1), proxy_id(2))},
 ]
-RULES = {"protocol", "country", "region", "anonymity", "https", "kind", "latency", "score", "ipv4_only", "tags", "source",
-         "exclude", "cooling", "exit_cap"}  # fmt: skip
+RULES = {*(example.name for example in EXAMPLES), "exclude", "cooling", "exit_cap"}
 POOLS, REQUESTS, OFTEN = 40, 12, 10
 
 
 def a_request(draw: random.Random) -> Request:
-    """Seven of ten have one filter at most, so that each decides by itself."""
+    """Seven of ten have at most one filter, so that each filter decides alone often enough."""
     count = draw.choice([1, 1, 2, 5, 50])
     wanted: dict[str, Any] = {"strategy": draw.choice(list(Strategy)), "target": draw.choice(TARGETS)}
     for _ in range(draw.choice([0, 0, 1, 1, 1, 1, 1, 2, 3, 3])):
-        wanted |= draw.choice(FILTERS)
+        wanted |= draw.choice(WISHES)
     return Request(ttl_seconds=60, count=count, at_least=draw.randint(1, min(count, 3)), **wanted)
 
 
@@ -83,7 +63,7 @@ def play(url: str, seed: int) -> Counter[str]:
     draw = random.Random(seed)
     facts = [{name: draw.choice(values) for name, values in FACTS.items()} for _ in range(draw.randint(1, 16))]
     records = [a_record(number, **one) for number, one in enumerate(facts)]
-    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=int(time.time() * 1000))
+    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=now_ms())
     for record in records:
         model.index(record)
     model.exit_cap = draw.choice([0, 0, 1, 2])

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -95,7 +96,7 @@ def test_scrape_all_enqueues_what_is_due_and_tells_staleness_once(pool: Pool) ->
     pool.add("fresh", inline="x")
     pool.add("off", inline="x", enabled=False)
     pool.sources.update("fresh", last_scraped_at=now, last_success_at=now)
-    pool.sources.update("due", created_at=now.replace(year=now.year - 1))
+    pool.sources.update("due", created_at=now - timedelta(days=365))
 
     counts = [pool.scheduler.scrape_all(now) for _ in range(2)]
 

@@ -43,17 +43,17 @@ def loopback() -> Iterator[Any]:
     servers: list[asyncio.Server] = []
 
     def run(coroutine: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
-        servers.append(asyncio.run_coroutine_threadsafe(coroutine, loop).result(5))
+        servers.append(asyncio.run_coroutine_threadsafe(coroutine, loop).result(30))
         return servers[-1]
 
     async def end() -> None:
         for server in servers:
             server.close()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.wait(rest, timeout=1) if rest else None
+        await asyncio.wait(rest, timeout=10) if rest else None
 
     yield run
-    asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+    asyncio.run_coroutine_threadsafe(end(), loop).result(30)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -70,7 +70,7 @@ def validator(aws_endpoint: str, loopback: Any) -> Validator:
     judge_port = port(loopback(serve(judging)))
     known = Settings(
         judge_url=f"http://127.0.0.1:{judge_port}/", judge_secret_arn=secret, allow_loopback=True, event_bus=bus,
-        validate_queue_url=queue, check_stage_seconds=1, check_total_seconds=2, check_connect_seconds=1,
+        validate_queue_url=queue, check_stage_seconds=10, check_total_seconds=20, check_connect_seconds=10,
     )  # fmt: skip
     return Validator(
         ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), State(tables["StateTable"]), known

@@ -176,7 +176,7 @@ def test_a_full_row_is_under_a_kilobyte() -> None:
         proxy=Proxy(Protocol.SOCKS5, "gate.provider.example", 10_000, "customer-1234-session-{session}", "p" * 24),
         status=Status.ACTIVE, tags=frozenset({"residential", "paid"}), sources=frozenset({f"s{n}" * 8 for n in range(2)}),
         last_checked_at=NOW, next_check_at=NOW, check=facts, claim=1_796_029_200_000, version=1_796_029_200_000,
-        lease=LeaseFacts(ok=123.4567, bad=12.3456, granted=100_000, jid="1796029200000-123"),
+        lease=LeaseFacts(ok=123.4567, bad=12.3456, granted=100_000, journal_id="1796029200000-123"),
     )  # fmt: skip
 
     assert size(to_item(record).serialize()) <= 1_024

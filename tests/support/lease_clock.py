@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from hashlib import sha1
 from unittest import mock
 
-from proxypool.leases import cache
+from proxypool import clock
+from proxypool.leases import scripts
 from proxypool.leases.cache import Cache
 
 REAL = "local instant = t[1]"
@@ -17,7 +18,7 @@ MOVED = "local instant = call('GET', P .. 'testclock') or t[1]"
 @contextmanager
 def movable() -> Iterator[None]:
     """Within, every script's time is what `set_clock` said last for its pool (before: the server's)."""
-    real = cache.source
+    real = scripts.source
 
     def source(script: str) -> tuple[str, str]:
         text, _ = real(script)
@@ -25,10 +26,15 @@ def movable() -> Iterator[None]:
         text = text.replace(REAL, MOVED)
         return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
-    with mock.patch.object(cache, "source", source):
+    with mock.patch.object(scripts, "source", source):
         yield
 
 
 def set_clock(of: Cache, ms: int) -> None:
     """Sets the pool's clock to that instant, in epoch milliseconds."""
     of.command("SET", f"{of.keys.tag}:testclock", ms)
+
+
+def now_ms() -> int:
+    """The pool's clock in this process, in epoch milliseconds."""
+    return clock.epoch_ms(clock.now())

@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from proxypool.leases.journal import Entry, Kind
 
-MEMORY_MS = 250  # so long a refusal may be told on after a proxy has become free
+MEMORY_MS = 250  # a remembered refusal may be repeated for that long after a proxy has become free
 
 
 class Op(StrEnum):
-    """What a client asks for."""
+    """An operation of a client."""
 
     ACQUIRE = "acquire"
     RENEW = "renew"
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """A lease as the journal tells it; `over` is when it was released, or seen to have expired."""
+    """A lease according to the journal; `over` is the instant of its release, or of the entry of its expiry."""
 
     owner: str
     proxy_id: str
@@ -94,13 +94,13 @@ def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping
 
 
 def _told_lives(lives: dict[str, Life], journal: Iterable[Entry], total_ms: int) -> Iterator[str]:
-    """Fills `lives`; what is wrong with each by itself."""
+    """Fills `lives`; yields the violations within each lease."""
     for entry in journal:
         life = lives.get(entry.lease_id)
         if entry.kind is Kind.GRANT:
             if life:
                 yield f"I2 {entry.lease_id} was granted twice"
-            ms, seq = entry.jid.split("-")
+            ms, seq = entry.journal_id.split("-")
             lives[entry.lease_id] = Life(
                 owner=entry.owner, proxy_id=entry.proxy_id, mark=entry.target, fence=(int(ms), int(seq)),
                 granted=entry.granted_ms, ends=[entry.expires_ms],
@@ -190,7 +190,7 @@ def _answers_against_the_journal(lives: Mapping[str, Life], calls: Iterable[Call
 
 
 def _fences(calls: Iterable[Call]) -> Iterator[str]:
-    """Whoever was granted a proxy later has the greater fence, as two numbers."""
+    """A later grant of a proxy has the greater fence, as two numbers."""
     shown = {lease.lease_id: lease for call in calls for lease in call.shown}
     last: dict[str, Shown] = {}
     for lease in sorted(shown.values(), key=lambda lease: (lease.granted, _numbers(lease.fence))):

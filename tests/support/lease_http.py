@@ -1,4 +1,4 @@
-"""The lease function behind HTTP on loopback, as the API would call it: for tests of what stands on the API."""
+"""The lease function behind HTTP on loopback, called as by the API: for tests of the API's clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATHS = ((r"/leases/release", "/leases/release"), (r"/leases/([^/]+)/(renew|rep
 
 @contextmanager
 def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = lambda _: None) -> Iterator[str]:
-    """Serves a pool's leases and its sessions; yields the address. `before` hears each route key, and may raise."""
+    """Serves a pool's leases and its sessions; yields the address. `before` is called with each route key, and may raise."""
     sessions = Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
 
     class Handler(BaseHTTPRequestHandler):

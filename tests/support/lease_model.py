@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from proxypool.leases.index import is_ready
-from proxypool.leases.outcome import MEANINGS, ProxyDid, TargetDid
+from proxypool.leases.outcome import OUTCOME_EFFECTS, ProxyResult, TargetResult
 from proxypool.leases.pool import PIN_SECONDS, Request
-from proxypool.proxies.proxy import Anonymity
 from proxypool.proxies.record import CADENCES_FRESH, ProxyRecord
-from proxypool.proxies.score import score
 from proxypool_client.outcome import Outcome
+
+from tests.support.lease_filters import EXAMPLES
 
 MAX_AGE_MS = 3_600_000
 WINDOW_MS = 60_000
@@ -89,7 +89,7 @@ class Model:
         self.pins = {pin: (proxy, until) for pin, (proxy, until) in self.pins.items() if until > self.now}
 
     def free_now(self, request: Request) -> dict[str, list[tuple[str, int]]]:
-        """exit → (proxy, slots that are free), as many as rules let through; gateways stand under their own id."""
+        """exit → (proxy, free slots) of all proxies that the rules allow; a gateway is listed under its own id."""
         out: dict[str, list[tuple[str, int]]] = {}
         for proxy_id, record in self.records.items():
             room = self._room(record)
@@ -139,14 +139,14 @@ class Model:
 
     def tell(self, lease_id: str, outcome: Outcome) -> None:
         """What an outcome does to the pair, the proxy and the target."""
-        lease, means = self.leases[lease_id], MEANINGS[outcome]
+        lease, means = self.leases[lease_id], OUTCOME_EFFECTS[outcome]
         excused = bool(lease.target) and self._judge_target(lease_id, lease, means.proxy, means.target)
         if means.cool_seconds and lease.target and lease.exit:
             pair = lease.target, lease.exit
             self.pace[pair] = max(self.pace.get(pair, 0), self.now + means.cool_seconds * 1000)
-        if means.proxy is ProxyDid.CARRIED:
+        if means.proxy is ProxyResult.CARRIED:
             self.breakers.pop(lease.proxy, None)
-        elif means.proxy is ProxyDid.FAILED and not excused:
+        elif means.proxy is ProxyResult.FAILED and not excused:
             breaker = self.breakers.setdefault(lease.proxy, Breaker())
             breaker.failures += 1
             if breaker.failures >= self.failures or breaker.state == "h":
@@ -182,18 +182,18 @@ class Model:
         found = [(one, lease) for one, lease in self.leases.items() if lease.proxy == proxy_id]
         return len({(lease.owner, lease.session) if lease.session else one for one, lease in found})
 
-    def _judge_target(self, lease_id: str, lease: Held, proxy: ProxyDid, target: TargetDid) -> bool:
+    def _judge_target(self, lease_id: str, lease: Held, proxy: ProxyResult, target: TargetResult) -> bool:
         breaker = self.targets.setdefault(lease.target, TargetBreaker())
-        if target is TargetDid.ANSWERED:
+        if target is TargetResult.ANSWERED:
             breaker.fails.clear()
             if breaker.state == "h" and breaker.probe in ("", lease_id):
                 breaker.state, breaker.probe = "", ""
-        elif target is TargetDid.FAILED:
+        elif target is TargetResult.FAILED:
             if breaker.state:
                 if breaker.state == "h" and breaker.probe == lease_id:
                     breaker.state, breaker.until, breaker.probe = "o", self.now + self.open_ms, ""
                 return True
-            blamed = proxy is ProxyDid.FAILED
+            blamed = proxy is ProxyResult.FAILED
             breaker.fails = {one: at for one, at in breaker.fails.items() if at[0] + WINDOW_MS > self.now}
             breaker.fails[lease.proxy if blamed else lease_id] = (self.now, blamed)
             if len(breaker.fails) >= self.failures:
@@ -219,20 +219,10 @@ class Model:
         return round(record.last_checked_at.timestamp() * 1000) + age
 
     def _against(self, record: ProxyRecord, request: Request) -> Iterator[bool]:
-        check, exit_ip = record.check, _exit(record)
+        exit_ip = _exit(record)
         _, slack = self._gap(request.target)[0], (self._gap(request.target)[1] - 1) * self._gap(request.target)[0]
         rules = {
-            "protocol": request.protocol not in (None, record.proxy.protocol),
-            "country": request.country not in (None, check.country),
-            "region": request.region not in ("", check.region),
-            "anonymity": (check.anonymity or Anonymity.TRANSPARENT).rank < request.anonymity.rank,
-            "https": request.https and not check.https,
-            "kind": request.kind not in (None, record.kind),
-            "latency": bool(request.max_latency_ms) and (check.latency_ms or 0) > request.max_latency_ms,
-            "score": score(check, record.lease).value < request.min_score - 1e-6,
-            "ipv4_only": request.ipv4_only and "." not in exit_ip,
-            "tags": not set(request.tags) <= record.tags,
-            "source": bool(request.source) and request.source not in record.sources,
+            **{one.name: one.excludes(record, request) for one in EXAMPLES},
             "exclude": record.id in request.exclude,
             "cooling": bool(exit_ip) and self.pace.get((request.target, exit_ip), 0) - slack > self.now,
             "exit_cap": bool(self.exit_cap and exit_ip) and self._exits()[exit_ip] >= self.exit_cap,
@@ -253,7 +243,7 @@ class Model:
         return self.gaps.get(target, self.gaps.get("*", (0, 1))) if target else (0, 1)
 
     def _forget(self, proxy_id: str) -> None:
-        """A proxy that stands in the index no more keeps nothing once its last holder is gone."""
+        """A proxy that is not indexed any more loses its state with its last holder."""
         record = self.records.get(proxy_id)
         if (record is None or not is_ready(record)) and not self.holders(proxy_id):
             self.breakers.pop(proxy_id, None)

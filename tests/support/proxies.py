@@ -127,7 +127,7 @@ class Court:
 async def court(
     folder: Path, *, judges: int = 1, down: int = 0, rules: tuple[Rule, ...] = (), **settings: object
 ) -> AsyncIterator[Court]:
-    """So many judges by http and https, and so many more that do not answer; short limits of time."""
+    """So many judges by http and https, and so many more that do not answer."""
     certificates = certificates_in(folder / "ours")
     async with AsyncExitStack() as stack:
         ports = [
@@ -139,7 +139,7 @@ async def court(
             "judge_url": ",".join(f"http://127.0.0.1:{one}/" for one in (*plain, *[9] * down)),
             "judge_https_url": ",".join(f"https://127.0.0.1:{one}/" for one in secure),
             "judge_ca_file": str(certificates.ca_file), "allow_loopback": True,
-            "check_connect_seconds": 1.0, "check_stage_seconds": 1.0, "check_total_seconds": 4.0,
+            "check_connect_seconds": 10.0, "check_stage_seconds": 10.0, "check_total_seconds": 40.0,
         } | settings)  # fmt: skip
         bench = await direct.introduced(direct.bench(known, KEY, rules))
         assert bench is not None

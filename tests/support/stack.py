@@ -147,7 +147,7 @@ def lowered(headers: Message) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:
+def until(ask: Callable[[], _T | None], seconds: float = 90) -> _T:
     """What `ask` returns as soon as that is true; AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while True:

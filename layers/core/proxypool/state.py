@@ -11,6 +11,7 @@ from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.exceptions import PutError
 from pynamodb.models import Model
 
+from proxypool import clock
 from proxypool.table import Unbound, bind
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
@@ -60,7 +61,7 @@ class State:
     def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
         """Sets the value where none is (or where it is past its TTL); False if somebody else was first."""
         item = bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds))
-        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= int(time.time()))
+        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= clock.epoch(clock.now()))
         try:
             item.save(condition=free)
         except PutError as error:
@@ -74,14 +75,14 @@ class State:
         item = bind(StateItem, self.table_name)(name)
         actions: list[Any] = [StateItem.number.add(amount)]
         if ttl_seconds is not None:
-            actions.append(StateItem.expires_at.set(int(time.time()) + ttl_seconds))
+            actions.append(StateItem.expires_at.set(clock.epoch(clock.now()) + ttl_seconds))
         item.update(actions=actions)
         return float(item.number or 0)
 
     def tally(self, name: str, *, asked: int, failed: int, ttl_seconds: int) -> tuple[int, int]:
         """Adds to both counters of a sweep's item and returns their new values."""
         item = bind(StateItem, self.table_name)(name)
-        expires_at = int(time.time()) + ttl_seconds
+        expires_at = clock.epoch(clock.now()) + ttl_seconds
         item.update(
             actions=[StateItem.asked.add(asked), StateItem.failed.add(failed), StateItem.expires_at.set(expires_at)]
         )
@@ -124,8 +125,8 @@ def is_paused(state: State) -> bool:
 
 
 def _is_over(item: StateItem) -> bool:
-    return item.expires_at is not None and item.expires_at <= time.time()
+    return item.expires_at is not None and item.expires_at <= clock.epoch(clock.now())
 
 
 def _expiry(ttl_seconds: int | None) -> int | None:
-    return None if ttl_seconds is None else int(time.time()) + ttl_seconds
+    return None if ttl_seconds is None else clock.epoch(clock.now()) + ttl_seconds

@@ -1,4 +1,4 @@
-"""The checker of histories by itself: it finds nothing in a sound one, and in a broken one what is broken."""
+"""The history checker alone: it finds nothing in a correct history, and each violation in a broken one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def entry(kind: Kind, at: int, lease_id: str = FIRST, **changes: Any) -> Entry:
     values: dict[str, Any] = {
         "owner": "ann", "proxy_id": "p", "target": lease_id, "granted_ms": start, "expires_ms": start + 1_000
     } | changes  # fmt: skip
-    return Entry(jid=f"{at:013d}-{values.pop('seq', 0):06d}", kind=kind, lease_id=lease_id, **values)
+    return Entry(journal_id=f"{at:013d}-{values.pop('seq', 0):06d}", kind=kind, lease_id=lease_id, **values)
 
 
 def shown(lease_id: str = FIRST, **changes: Any) -> Shown:
@@ -93,7 +93,7 @@ BROKEN: dict[str, tuple[str, list[Call], list[Entry]]] = {
 def test_a_broken_history_is_found_broken(name: str) -> None:
     """I1–I6: a checker that can fail."""
     number, calls, entries = BROKEN[name]
-    journal = sorted([*JOURNAL, *entries], key=lambda entry: entry.jid)
+    journal = sorted([*JOURNAL, *entries], key=lambda entry: entry.journal_id)
 
     found = violations([*CALLS, *calls], journal, caps=CAPS, total_ms=TOTAL_MS)
 

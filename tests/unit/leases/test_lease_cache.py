@@ -1,14 +1,9 @@
-"""How the cache's token is made, and what the scripts consist of."""
+"""The IAM token with which a connection to ElastiCache logs in."""
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 import pytest
-from proxypool.leases.cache import PARTS, source, token
-
-FILES = {path.name.removesuffix(".lua") for path in (files("proxypool.leases") / "lua").iterdir()}
-SCRIPTS = sorted(FILES - ({part for parts in PARTS.values() for part in parts} - PARTS.keys()))
+from proxypool.leases.cache import token
 
 
 def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,13 +30,3 @@ def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.Monkey
         )
     )
     assert "hush" not in signed
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_every_script_refuses_a_key_of_another_slot(name: str) -> None:
-    """Input 63: `#!lua` makes it an error everywhere; every key is made in the head, from the pool's tag, or is the one given."""
-    text, sha = source(name)
-
-    assert text.partition("\n")[0] in ("#!lua", "#!lua flags=allow-oom")
-    assert len(sha) == 40
-    assert text.count("KEYS[1] ..") == (0 if name.startswith("session_") else 1)

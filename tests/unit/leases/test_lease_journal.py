@@ -23,7 +23,7 @@ def test_text_order_of_ids_is_their_order() -> None:
     """I6: two numbers, not one text."""
     ids = ["9-0", "10-0", "10-2", "10-10"]
 
-    assert sorted(map(journal.jid, ids)) == [journal.jid(one) for one in ids]
+    assert sorted(map(journal.journal_id, ids)) == [journal.journal_id(one) for one in ids]
 
 
 def test_each_lease_is_folded_into_one_row() -> None:

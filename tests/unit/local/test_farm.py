@@ -33,8 +33,11 @@ async def a_farm(folder: Path, kinds: list[str], own_addresses: bool) -> AsyncIt
 
 async def ask(farm: Farm, index: int, url: str, folder: Path) -> httpx.Response:
     proxy = farm.specs[index].line(*farm.places[index])
+    kind = farm.specs[index].kind.name
     trusted = ssl.create_default_context(cafile=folder / "ca.pem")
-    async with httpx.AsyncClient(proxy=proxy, verify=trusted, timeout=1, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        proxy=proxy, verify=trusted, timeout=1 if kind == "silent" else 30, trust_env=False
+    ) as client:
         return await client.get(url, params={"nonce": NONCE})
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from proxypool_client.cookies import Jar
 from proxypool_client.outcome import Outcome
 
+from proxypool import clock
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network import guard
@@ -110,7 +110,9 @@ async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
         same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
         message = Message(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
         response = await _ask(hop, proxy_url, url, message, errand)
-        errand.jar.take((value for name, value in response.headers if name == "set-cookie"), str(url), now=time.time())
+        errand.jar.take(
+            (value for name, value in response.headers if name == "set-cookie"), str(url), now=clock.now().timestamp()
+        )
         headers = dict(response.headers)
         location = headers.get("location", "")
         if response.status not in _REDIRECTS or not location:
@@ -169,7 +171,7 @@ def _headers(errand: Errand, url: Url, *, same_origin: bool) -> dict[str, str]:
     named = {name.lower(): _with_tokens(value, errand.tokens) for name, value in own.items()}
     if not same_origin:
         named = {name: value for name, value in named.items() if name in SAFE_HEADERS}
-    cookies = errand.jar.header(str(url), now=time.time())
+    cookies = errand.jar.header(str(url), now=clock.now().timestamp())
     secret = bool(cookies) or any(name not in SAFE_HEADERS and name != "content-type" for name in named)
     if secret and url.scheme == "http" and not errand.request.allow_plaintext_secrets:
         raise Refused("plaintext_secrets")

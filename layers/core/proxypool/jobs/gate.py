@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from proxypool import aws
+from proxypool import aws, clock
 from proxypool.jobs.domains import Domain
 from proxypool.jobs.together import Together
 
@@ -60,7 +60,7 @@ class Gate:
     async def _waits(self, domain: Domain, asking: list[None]) -> list[float]:
         """In how many seconds each may go; those for whom no turn could be taken hear when there would be one."""
         first_ms, taken = await asyncio.to_thread(self._turns, domain, len(asking))
-        ahead_ms, step = first_ms - time.time() * 1000, _step_ms(domain)
+        ahead_ms, step = first_ms - clock.epoch_ms(clock.now()), _step_ms(domain)
         late_ms = max(ahead_ms + taken * step, LONGEST_WAIT_SECONDS * 1000 + 1)
         return [
             max(0.0, ahead_ms + number * step) / 1000 if number < taken else (late_ms + (number - taken) * step) / 1000
@@ -72,7 +72,7 @@ class Gate:
         step, longest_ms = _step_ms(domain), round(LONGEST_WAIT_SECONDS * 1000)
         number = min(number, 1 + longest_ms // step)
         while True:
-            now = round(time.time() * 1000)
+            now = clock.epoch_ms(clock.now())
             last = now + longest_ms - (number - 1) * step
             ends = {":end": now // 1000 + ROW_SECONDS}
             took = self._update(
@@ -110,7 +110,7 @@ class Gate:
         raise NotNow(LONGEST_WAIT_SECONDS)
 
     def _sit(self, domain: Domain, place: str) -> bool:
-        now = round(time.time() * 1000)
+        now = clock.epoch_ms(clock.now())
         values = {":until": now + round(PLACE_SECONDS * 1000), ":now": now}
         free = "attribute_not_exists(#place) OR #place < :now"
         return self._update(domain, "SET #place = :until", {"#place": place}, values, free) is not None

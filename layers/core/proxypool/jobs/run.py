@@ -18,6 +18,7 @@ from proxypool_client.outcome import Outcome
 from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
 
+from proxypool import clock
 from proxypool.jobs.domains import Domain
 from proxypool.jobs.fetch import Answer, Errand, Failed, Refused, fetch
 from proxypool.jobs.gate import Gate, NotNow
@@ -203,7 +204,7 @@ class Runner:
 
     async def _save(self, session: Session, headers: dict[str, str]) -> None:
         """Saves the cookies; where somebody else was first, on top of theirs."""
-        self.cookies_dropped += session.jar.dropped(now=time.time())
+        self.cookies_dropped += session.jar.dropped(now=clock.now().timestamp())
         for _ in range(SAVES):
             try:
                 await self.pool.save(session, headers=headers)

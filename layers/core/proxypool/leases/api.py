@@ -1,4 +1,4 @@
-"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library and redis-py only."""
+"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library only, for a short cold start."""
 
 from __future__ import annotations
 
@@ -11,40 +11,26 @@ from proxypool_client.outcome import Outcome
 
 from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
-from proxypool.leases.pool import Lease, Pool, Request, Strategy
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+from proxypool.leases.filters import FILTERS, request_values
+from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
 _PROXY_ID: Final = "[0-9a-f]{20}"
-_NAME: Final = "[a-z0-9-]{1,32}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
 SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
-MAX_TAGS: Final = 10
 MAX_RELEASED: Final = 100
 ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
 
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
-    """What POST /leases takes."""
+    """The body of POST /leases."""
     return {
-        "protocol": web.Field(
-            kind=str, choices=tuple(Protocol), description="How you speak to the proxy; any if absent"
-        ),
-        "https": web.Field(kind=bool, default=False, description="Only proxies that carry HTTPS"),
-        "country": web.Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
-        "region": web.Field(kind=str, pattern="[a-z0-9-]{1,8}", description="Of the exit: its country's subdivision"),
-        "anonymity": web.Field(kind=str, choices=tuple(Anonymity), description="The least that will do"),
-        "kind": web.Field(kind=str, choices=tuple(Kind), description="Of the exit's network, as its source says"),
-        "min_score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
-        "max_latency_ms": web.Field(kind=int, minimum=1, maximum=99_998),
-        "ipv4_only": web.Field(kind=bool, default=False, description="Only exits with an IPv4 address"),
-        "tags": web.Field(kind=list, default=(), pattern=_NAME, max_items=MAX_TAGS, description="All of them"),
-        "source": web.Field(kind=str, pattern=_NAME, description="The id of a source that lists it"),
+        **{row.name: row.field for row in FILTERS},
         "target": web.Field(
             kind=str,
             pattern=TARGET,
@@ -63,7 +49,7 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
 
 
 def renew_fields(settings: Settings) -> dict[str, web.Field]:
-    """What POST /leases/{id}/renew takes."""
+    """The body of POST /leases/{id}/renew."""
     return {"ttl_seconds": _ttl(settings)}
 
 
@@ -82,7 +68,7 @@ RELEASE_MANY_FIELDS: Final = {
 
 
 def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
-    """The response to an HTTP event; every ApiError leaves as problem details."""
+    """The response to an HTTP event; an ApiError becomes problem details."""
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
@@ -93,7 +79,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
 
 
 def acting_owner(event: web.Event, settings: Settings) -> str:
-    """Who asks, or for whom: the worker's role, and no other, may name the owner it acts for. Raises Forbidden."""
+    """The caller, or the owner in X-On-Behalf-Of, which only the worker's role may send. Raises Forbidden."""
     owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
     if other is None:
         return owner
@@ -117,14 +103,11 @@ def _acquire(event: web.Event, owner: str, pool: Pool, settings: Settings) -> we
 
 
 def _look_all(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    return web.respond(200, {"leases": [lease.json() for lease in pool.look(owner)]})
+    return web.respond(200, {"leases": [lease.json() for lease in pool.list_leases(owner)]})
 
 
 def _look(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    found: list[Lease] = pool.look(owner, _lease_id(event))
-    if not found:
-        raise NotFound()
-    return web.respond(200, found[0].json())
+    return web.respond(200, pool.get(owner, _lease_id(event)).json())
 
 
 def _renew(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
@@ -156,10 +139,10 @@ def _report(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web
 
 
 def _retry_after(text: str | None) -> int | None:
-    """Seconds from a Retry-After, which is a number or a date; raises Invalid where it is neither."""
+    """The seconds of a Retry-After header, a number or an HTTP date; raises Invalid for anything else."""
     if text is None or text.isdigit():
         return None if text is None else int(text)
-    from email.utils import parsedate_to_datetime  # rarely needed: kept out of the cold start
+    from email.utils import parsedate_to_datetime  # rarely used: not part of the cold start
 
     try:
         return max(0, clock.epoch(parsedate_to_datetime(text)) - clock.epoch(clock.now()))
@@ -186,7 +169,7 @@ def _ttl(settings: Settings) -> web.Field:
 
 
 def _lease_id(event: web.Event) -> str:
-    """The id in the path; one that no lease can have is unknown like any other."""
+    """The id in the path; raises NotFound for text that is not a lease id."""
     lease_id = str((event.get("pathParameters") or {}).get("id", ""))
     if not _LEASE_ID.fullmatch(lease_id):
         raise NotFound()
@@ -198,20 +181,10 @@ def _request(values: dict[str, Any]) -> Request:
         ttl_seconds=values["ttl_seconds"],
         count=values["count"],
         at_least=values["at_least"],
-        protocol=Protocol(values["protocol"]) if values["protocol"] else None,
-        https=values["https"],
-        country=values["country"],
-        region=values["region"] or "",
-        anonymity=Anonymity(values["anonymity"] or Anonymity.TRANSPARENT),
-        min_score=values["min_score"],
-        max_latency_ms=values["max_latency_ms"] or 0,
-        kind=Kind(values["kind"]) if values["kind"] else None,
-        ipv4_only=values["ipv4_only"],
-        tags=tuple(sorted(values["tags"])),
-        source=values["source"] or "",
         target=values["target"] or "",
         session_id=values["session_id"] or "",
         strategy=Strategy(values["strategy"]),
         distinct_exit=values["distinct_exit"],
         exclude=tuple(sorted(values["exclude"])),
+        **request_values(values),
     )

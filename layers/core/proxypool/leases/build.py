@@ -1,4 +1,4 @@
-"""The leases' objects, made from the settings: what the three functions and the tests start from."""
+"""Creates the objects of the lease area from the settings, for the three functions and the tests."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ def pool_of(settings: Settings, cache: Cache) -> Pool:
 
 
 def sessions_of(settings: Settings) -> Sessions:
-    """The sessions, on connections of their own: they lie in other slots than the pool."""
+    """The sessions, on separate connections, since their keys are in other slots than the pool's."""
     return Sessions(cache_of(settings), settings.session_idle_seconds, settings.session_life_seconds)
 
 
 def bridge_of(settings: Settings) -> Bridge:
-    """The bridge to DynamoDB. Its imports are here: the lease function starts without a vendor's library but redis-py.
+    """The bridge to DynamoDB. Its modules are imported here, since the lease function starts without a vendor's library.
 
-    Raises ConfigurationError where the filters of proxy.pool_low cannot be read.
+    Raises ConfigurationError if PoolLowFilters cannot be parsed.
     """
     from proxypool.leases.expire import Bridge
     from proxypool.leases.index import Index
     from proxypool.leases.ledger import Ledger
-    from proxypool.leases.watched import read_watched
+    from proxypool.leases.watched import parse_watched
     from proxypool.proxies.table import ProxyTable
     from proxypool.state import State
 
     cache = cache_of(settings)
     try:
-        watched = read_watched(settings.pool_low_filters)
+        watched = parse_watched(settings.pool_low_filters)
     except ValueError as error:
         raise ConfigurationError("POOL_LOW_FILTERS", str(error)) from error
     return Bridge(

@@ -1,7 +1,6 @@
-"""The way to Redis: lazily made connections, and the scripts beside this file, run by their hash.
+"""Access to Redis: connections opened on demand, and scripts run by their SHA-1. Every failure becomes Unavailable.
 
-A script is sent twice for one call only by `run_again`: it may have taken effect although its answer was lost. What goes
-wrong becomes Unavailable here, once.
+Only `run_again` sends a script a second time, since the first one may have taken effect although its answer was lost.
 """
 
 from __future__ import annotations
@@ -11,60 +10,53 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
-from hashlib import sha1
-from pathlib import Path
 from typing import Any, Final
 
 from proxypool.errors import Unavailable
+from proxypool.leases import scripts
+from proxypool.leases.connection import Address, Connection, ErrorReply
 from proxypool.leases.keys import Keys
-from proxypool.leases.wire import Address, Refused, Wire
 
-RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: three seconds at most
-ANSWER_SECONDS: Final = 3  # from a call to the last moment at which its second try may take effect
+RETRY_WITHIN_SECONDS: Final = 1.2  # plus 0.8 to connect and 1 to answer: three seconds at most
+ANSWER_SECONDS: Final = 3  # after this the second try of a call cannot take effect any more
 RETRY_AFTER_SECONDS: Final = 5
-TOKEN_SECONDS: Final = 900  # how long ElastiCache takes an IAM token for a new connection
-PARTS: Final = {
-    "acquire": ("head", "acquire", "choose", "grant"),
-    "session_get": ("session_get",),
-    "session_put": ("session_put",),
-}  # the files that make a script, where these are not the head and its own
-_NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the connection has aged out: the server refused before it did anything
+TOKEN_SECONDS: Final = 900  # an IAM token is valid for that long for a new connection
+_NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the token has expired: the server did not run the command
 
 
 class NoAnswer(Unavailable):
-    """No answer came: whether the command took effect is unknown."""
+    """No answer: the command may or may not have taken effect."""
 
 
 @dataclass(slots=True)
 class Cache:
-    """The Redis of one pool. Each call has a connection to itself, kept for the next; one that fails is thrown away."""
+    """The Redis of one pool. Each call uses a connection alone; it is reused, or closed if it fails."""
 
     url: str
     keys: Keys
     user: str = ""
     name: str = ""
-    _free: list[Wire] = field(default_factory=list, repr=False)
+    _free: list[Connection] = field(default_factory=list, repr=False)
     _moved: tuple[str, int] | None = field(default=None, repr=False)  # the node that holds the pool's slot
 
     def run(self, script: str, *args: str | int, key: str = "") -> Any:
-        """Runs lua/<script>.lua with these arguments; loads it once where the server does not know it (any more).
+        """Runs lua/<script>.lua with these arguments, and loads it if the server does not have it.
 
-        Its one declared key is the pool's tag, or `key` for what lies in a slot of its own.
+        Its declared key is the pool's tag, or `key` for data in another slot.
         """
-        text, sha = source(script)
+        text, sha = scripts.source(script)
         with _translated():
             try:
                 return self._send("EVALSHA", sha, 1, key or self.keys.tag, *args)
-            except Refused as error:
+            except ErrorReply as error:
                 if error.code != "NOSCRIPT":
                     raise
             return self._send("EVAL", text, 1, key or self.keys.tag, *args)
 
     def run_again(self, script: str, flag: int | None, *args: str | int) -> Any:
-        """Like `run`, and once more where the answer was lost: then with "1" as argument number `flag` (from 0; None: not).
+        """Like `run`, but repeated once if the answer was lost, with "1" as argument number `flag` (from 0; None: not repeated).
 
-        The script must take a call with that flag, and a first one that comes behind it, for one.
+        The script must recognize a call with that flag as a repetition, also if the first call arrives after it.
         """
         started = time.monotonic()
         try:
@@ -75,7 +67,7 @@ class Cache:
             return self.run(script, *args[:flag], "1", *args[flag + 1 :])
 
     def command(self, *args: str | int) -> Any:
-        """Runs one command; its first argument behind the name is a key of the pool."""
+        """Runs one command; the argument after its name is a key of the pool."""
         with _translated():
             return self._send(*args)
 
@@ -85,10 +77,10 @@ class Cache:
             self._free.pop().close()
 
     def _send(self, *args: str | int) -> Any:
-        """Sends a command; once more where it certainly did not run: another node holds the slot, the token has aged out."""
+        """Sends a command; again if it certainly did not run: another node holds the slot, or the token has expired."""
         try:
             return self._try(*args)
-        except Refused as error:
+        except ErrorReply as error:
             if error.code == "MOVED":
                 host, _, port = error.rest.rpartition(" ")[2].rpartition(":")
                 self._moved = (host or Address.of(self.url).host, int(port))
@@ -98,62 +90,49 @@ class Cache:
         return self._try(*args)
 
     def _try(self, *args: str | int) -> Any:
-        wire = self._wire()
+        connection = self._connection()
         try:
-            answer = wire.call(*args)
-        except Refused:
-            self._free.append(wire)
+            answer = connection.call(*args)
+        except ErrorReply:
+            self._free.append(connection)
             raise
         except BaseException:
-            wire.close()
-            self._moved = None  # what is known of the cluster may be wrong: the next call asks anew
+            connection.close()
+            self._moved = None  # the cluster may have changed: the next call asks again
             raise
-        self._free.append(wire)
+        self._free.append(connection)
         return answer
 
-    def _wire(self) -> Wire:
+    def _connection(self) -> Connection:
         while self._free:
             try:
-                wire = self._free.pop()
-            except IndexError:  # another thread was quicker
+                connection = self._free.pop()
+            except IndexError:  # another thread took it
                 break
-            if not wire.is_stale:
-                return wire
-            wire.close()
+            if not connection.is_stale:
+                return connection
+            connection.close()
         address = Address.of(self.url)
         if self.user:
             address = replace(address, username=self.user, password=token(self.user, self.name))
         if self._moved:
             address = replace(address, host=self._moved[0], port=self._moved[1])
-        return Wire(address)
+        return Connection(address)
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
     try:
         yield
-    except Refused as error:  # OOM, BUSY, LOADING, READONLY, CLUSTERDOWN: it answers, though with a refusal
+    except ErrorReply as error:  # OOM, BUSY, LOADING, READONLY, CLUSTERDOWN
         raise Unavailable(error.code, retry_after_seconds=RETRY_AFTER_SECONDS) from error
     except OSError as error:
         raise NoAnswer(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
-@cache
-def source(script: str) -> tuple[str, str]:
-    """A script's whole text (its first line, then its parts), and its hash as EVALSHA knows it.
-
-    `#!lua` in the first line makes a key of another slot an error everywhere.
-    """
-    folder = Path(__file__).parent / "lua"
-    texts = {name: (folder / f"{name}.lua").read_text(encoding="utf-8") for name in PARTS.get(script, ("head", script))}
-    shebang, _, texts[script] = texts[script].partition("\n")
-    text = "\n".join((shebang, *texts.values()))
-    return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
 def token(user: str, name: str) -> str:
-    """The IAM token of ElastiCache Serverless, signed with the function's own credentials, for one new connection."""
-    from proxypool_client import sigv4  # only where a cache wants tokens
+    """An IAM token of ElastiCache Serverless for one new connection, signed with the function's credentials."""
+    from proxypool_client import sigv4  # only for a cache with IAM
 
     url = sigv4.presign(
         f"http://{name}/?Action=connect&ResourceType=ServerlessCache&User={user}",

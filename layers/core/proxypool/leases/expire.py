@@ -1,4 +1,4 @@
-"""expire_leases: the bridge between Redis and DynamoDB. Lease safety never depends on it; the ledger and the gauges do."""
+"""expire_leases: the bridge between Redis and DynamoDB. The ledger and the gauges depend on it, the safety of leases does not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.leases import journal, operator
+from proxypool.leases import filters, journal, operator_settings
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.journal import Entry, Kind
@@ -20,7 +20,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
 from proxypool.telemetry import Metric, count, count_by, log
 
-LOCK_MS = 90_000  # a run that died keeps the next ones out no longer; one that overlaps another changes nothing
+LOCK_MS = 90_000  # a crashed run blocks the next ones for that long; overlapping runs change nothing
 PURGED_PER_CALL = 200
 ENTRIES_PER_PAGE = 500
 RECORDS_PER_PAGE = 500
@@ -36,20 +36,20 @@ _COUNTED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bridge:
-    """One pool's bridge. Each step may be repeated, torn or overlapped by another run without harm."""
+    """The bridge of one pool. Each step may be repeated, interrupted or overlapped by another run without harm."""
 
     cache: Cache
     index: Index
     ledger: Ledger
     proxies: ProxyTable
     state: State
-    strict: bool  # after a loss of the cache, wait until no lost lease can live
+    strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
-    watched: tuple[Watched, ...] = ()  # whose ready proxies are counted by themselves, for pool_low
-    low_mark: int = 0  # no further than to this many
+    watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low
+    low_mark: int = 0  # counting stops at this number
 
     def run(self, run_id: str, *, until: float) -> dict[str, int]:
-        """Runs all steps under the lock, long ones until that `time.monotonic()`; the counts, or {"locked": 1}."""
+        """Runs all steps under the lock, long ones until `until` (time.monotonic()). Returns the counts, or {"locked": 1}."""
         if self.cache.command("SET", self.cache.keys.lock, run_id, "NX", "PX", LOCK_MS) is None:
             return {"locked": 1}
         try:
@@ -66,30 +66,31 @@ class Bridge:
         return counts | self.gauge(clock.now())
 
     def copy_settings(self) -> None:
-        """Brings the operator's settings to where acquire reads them."""
-        fields, key = operator.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
+        """Copies the operator's settings from the state table to the pool's hash, where acquire reads them."""
+        fields, key = operator_settings.pool_fields(self.state.get(SETTINGS) or {}), self.cache.keys.settings
         old = [
             name
             for name in self.cache.command("HKEYS", key)
-            if (name in operator.OPTIONAL or name.startswith(operator.RATE_FIELD)) and name not in fields
+            if (name in operator_settings.OPTIONAL or name.startswith(operator_settings.RATE_FIELD))
+            and name not in fields
         ]
         if old:
             self.cache.command("HDEL", key, *old)
         self.cache.command("HSET", key, *(text for field in fields.items() for text in field))
 
     def heal(self, now: datetime, until: float) -> int:
-        """Fills a new or lost cache from the table and opens it; returns how many proxies it put in.
+        """Fills a new or lost cache from the table and opens it; returns how many proxies were indexed.
 
-        A new pool opens at once. After a loss a strict pool opens when every lease of before has ended. A table that is
-        not read to its end by `until` is read on by the next run.
+        A new pool opens at once. After a loss a strict pool opens when all leases from before it have ended. If the end of the
+        table is not reached by `until`, the next run continues.
         """
         if self._get("epoch"):
             return 0
         lost = self.state.get(EPOCH) is not None
         if lost:
             self.state.put_if_absent(REBUILD, {"seen_at": clock.iso(now)})
-        filled = 0 if self._get("filled") else self._fill(until)
-        if not self._get("filled"):
+        filled = 0 if self._is_filled() else self._fill(until)
+        if not self._is_filled():
             return filled
         if lost and self.strict and now < self._loss_seen(now) + timedelta(seconds=self.max_lease_seconds):
             return filled
@@ -100,17 +101,21 @@ class Bridge:
         return filled
 
     def rebuild(self, until: float) -> int:
-        """Puts every row into the index again where the operator asked for it, page by page, in as many runs as it takes."""
-        if self.state.get(REBUILD_WANTED) is None:
+        """Writes every row into the index again on the operator's request, or if the members' layout has changed.
+
+        Page by page, in as many runs as it takes; the pool stays open, since the epoch stays. Returns how many were written.
+        """
+        is_requested = self.state.get(REBUILD_WANTED) is not None
+        if self._is_filled() and not is_requested:
             return 0
         self.cache.command("HDEL", self.cache.keys.settings, "filled")
         filled = self._fill(until)
-        if self._get("filled"):
+        if is_requested and self._is_filled():
             self.state.delete(REBUILD_WANTED)
         return filled
 
     def free(self, until: float) -> int:
-        """Ends what is overdue, in bounded batches; returns how many leases ended."""
+        """Ends expired leases, pins and breakers in bounded batches; returns how many leases ended."""
         total = 0
         while time.monotonic() < until:
             handled, ended = self.cache.run("expire", PURGED_PER_CALL)
@@ -120,31 +125,31 @@ class Bridge:
         return total
 
     def drain(self, until: float) -> tuple[int, bool]:
-        """Writes the journal's entries into the ledger and the proxies, and then trims them; (how many, whether all)."""
+        """Writes the journal's entries to the ledger and the proxies, then trims them: (how many, whether all)."""
         total = 0
         while time.monotonic() < until:
-            found = self.cache.command("XRANGE", self.cache.keys.log, "-", "+", "COUNT", ENTRIES_PER_PAGE)
+            found = self.cache.command("XRANGE", self.cache.keys.journal, "-", "+", "COUNT", ENTRIES_PER_PAGE)
             if not found:
                 return total, True
             entries, unreadable = journal.read(found)
-            if unreadable:  # no retry would make them readable, and those behind them must not wait
+            if unreadable:  # a retry cannot help, and the entries after them must not wait
                 count(Metric.RECORDS_SKIPPED, unreadable)
                 log.error("journal entries skipped", count=unreadable)
             self.ledger.write(journal.ledger_rows(entries))
             self._fold(entries)
-            self.cache.command("XTRIM", self.cache.keys.log, "MINID", _after(found[-1][0]))
+            self.cache.command("XTRIM", self.cache.keys.journal, "MINID", _after(found[-1][0]))
             _count(entries)
             total += len(entries)
         return total, False
 
     def close_lost(self, now: datetime) -> int:
-        """Ends ledger rows that are overdue and that Redis does not hold: their end was lost with the cache."""
+        """Ends expired ledger rows that are not in Redis: their end was lost with the cache."""
         overdue = list(self.ledger.overdue(clock.epoch(now) - LOST_MARGIN_SECONDS, limit=LOST_PER_SHARD))
         gone = [lease for lease in overdue if not self.cache.command("HEXISTS", self.cache.keys.leases, lease)]
         return self.ledger.close_lost(gone, clock.epoch_ms(now))
 
     def gauge(self, now: datetime) -> dict[str, int]:
-        """Counts what stands in Redis, for the metrics and for `GET /stats/pool`."""
+        """Counts ready proxies, leases and journal entries, for the metrics and for `GET /stats/pool`."""
         ready, leases, length, age_ms, refused = self.cache.run("gauge", *Protocol)
         gauges = {
             "ready": ready,
@@ -161,21 +166,26 @@ class Bridge:
         return gauges
 
     def _fill(self, until: float) -> int:
-        """Reads the table on from where the last run stopped; "filled" says that the end was reached."""
-        filled, after = 0, self._get("fill_after")
+        """Indexes the table from where the last run of this layout stopped; "filled" is set when the end is reached."""
+        layout, _, cursor = (self._get("fill_after") or "").partition(" ")
+        filled, after = 0, cursor if layout == filters.LAYOUT else None
         while time.monotonic() < until:
             records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
             filled += self.index.upsert(records, again=True)
             if after is None:
-                self._set("filled", "1")
+                self._set("filled", filters.LAYOUT)
                 self.cache.command("HDEL", self.cache.keys.settings, "fill_after")
                 break
-            self._set("fill_after", after)
+            self._set("fill_after", f"{filters.LAYOUT} {after}")
         return filled
 
+    def _is_filled(self) -> bool:
+        """Whether the whole table was indexed with the current layout."""
+        return self._get("filled") == filters.LAYOUT
+
     def _fold(self, entries: list[Entry]) -> None:
-        """Adds to each proxy's evidence what its row does not hold yet. The stream is read before the rows: whatever
-        another run has trimmed stands in them already."""
+        """Adds the entries to each proxy's evidence if its row does not have them yet. The stream is read before the rows, so
+        entries that another run has trimmed are already in them."""
         of_proxy: dict[str, list[Entry]] = {}
         for entry in entries:
             of_proxy.setdefault(entry.proxy_id, []).append(entry)
@@ -200,7 +210,7 @@ _GAUGES = (Metric.PROXIES_READY, Metric.LEASES_OPEN, Metric.JOURNAL_LENGTH, Metr
 
 
 def _after(stream_id: str) -> str:
-    """The id behind an entry's: trimming to it removes the entry, and nothing that came since."""
+    """The stream id after this one: trimming to it deletes the entry, and none that was added since."""
     ms, _, seq = stream_id.partition("-")
     return f"{ms}-{int(seq) + 1}"
 

@@ -1,4 +1,4 @@
-"""The ledger as text: one audit record per lease, written as it is read."""
+"""The ledger as JSON lines or CSV: one audit record per lease, written as it is read."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Record = dict[str, str | None]
 COLUMNS: Final = (
     "lease_id", "owner", "proxy_id", "target", "granted_at", "expires_at", "ended", "ended_at", "outcome",
 )  # fmt: skip
-"""Of a record: `ended` is released, expired or lost (with the cache), and like `ended_at` null while the lease lives."""
+"""`ended` is released, expired or lost (with the cache); `ended` and `ended_at` are null while the lease is live."""
 
 
 def record(item: LedgerItem) -> Record:
-    """A ledger row as its audit record; instants in ISO 8601, null for what there is not."""
+    """The audit record of a ledger row; instants in ISO 8601, None for missing values."""
     values = (
         item.lease_id, item.owner, item.proxy_id, item.target, _instant(item.granted_ms),
         _instant(item.expires_at * 1000), item.ended, _instant(item.ended_ms), item.outcome,
@@ -27,7 +27,7 @@ def record(item: LedgerItem) -> Record:
 
 
 def write(records: Iterable[Record], out: TextIO, *, as_csv: bool = False) -> int:
-    """Writes a JSON object a line, or CSV with a line of names; returns how many records."""
+    """Writes one JSON object per line, or CSV with a header line; returns the number of records."""
     count = 0
     table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     if as_csv:

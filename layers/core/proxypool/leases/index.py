@@ -1,4 +1,4 @@
-"""From a proxy's record to its place in Redis: who is ready, under which sets, until when. Pure but for `Index`."""
+"""Proxy records as rows of the ready index: which proxies are ready, in which sets, until when. Pure except `Index`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from proxypool import clock
 from proxypool.leases.cache import Cache
-from proxypool.leases.keys import ANY_COUNTRY, MEMBER_LATENCY_MAX, ready_set
+from proxypool.leases.filters import member
+from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.pool import BILLION
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import ProxyRecord, fresh_until
@@ -18,25 +19,27 @@ PROXIES_PER_CALL = 100
 SERVED = "ok"  # the verdict of a target rule that the proxy passed
 STUB_MS = (
     48 * 3_600_000
-)  # a removed proxy's version is kept for twice the stream's age, so that no late record revives it
-TIE_BREAK = 1_000  # the last three digits of a score are the id's: equal ones differ, so that round_robin passes each
+)  # a removed proxy's version is kept for twice the stream's retention: late records do not restore it
+TIE_BREAK = (
+    1_000  # the last three digits of a score are derived from the id: scores differ, so that round_robin reaches all
+)
 REMOVED = ("", "", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Writes records into the ready index; one that is not newer than what stands there changes nothing."""
+    """Writes records to the ready index; a record that is not newer than the indexed one changes nothing."""
 
     cache: Cache
     max_age_seconds: int
 
     def upsert(self, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
-        """Puts in, changes or takes out; returns how many were newer, with `again` (a rebuild) those of equal version too."""
+        """Adds, changes or removes proxies; returns how many were newer. With `again` (a rebuild) an equal version counts as newer."""
         rows = [(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records]
         return self._send(rows, again=again)
 
     def remove(self, removed: Iterable[tuple[str, int]]) -> int:
-        """Takes out proxies whose row is gone: their id and last version; returns how many stood there."""
+        """Removes proxies whose row was deleted, by id and last version; returns how many were indexed."""
         return self._send([(proxy_id, version + 1, *REMOVED) for proxy_id, version in removed])
 
     def _send(self, rows: list[tuple[str | int, ...]], *, again: bool = False) -> int:
@@ -48,7 +51,7 @@ class Index:
 
 
 def is_ready(record: ProxyRecord) -> bool:
-    """Whether its last check lets it be leased, freshness apart: active, passed, untampered."""
+    """Whether it can be leased by its last check (active, passed, not tampered with), regardless of the check's age."""
     check = record.check
     return (
         record.status is Status.ACTIVE
@@ -59,9 +62,9 @@ def is_ready(record: ProxyRecord) -> bool:
 
 
 def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
-    """What upsert.lua takes behind id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
+    """The values of upsert.lua after id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
 
-    REMOVED if not ready.
+    REMOVED if the proxy is not ready.
     """
     fresh = fresh_until(record, max_age_seconds)
     if not is_ready(record) or fresh is None:
@@ -73,13 +76,13 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
     facts = {
         "proxy_url": proxy.url,
         "protocol": proxy.protocol,
-        "exit_ip": None if record.slots > 1 else check.exit_ip,  # a gateway's is another one with each lease
+        "exit_ip": None if record.slots > 1 else check.exit_ip,  # a gateway has another one with each lease
         "country": check.country,
         "anonymity": anonymity,
         "score": round(value, 4),
     }
     return (
-        _member(record),
+        member(record),
         round(value * BILLION / TIE_BREAK) * TIE_BREAK + int(record.id[:8], 16) % TIE_BREAK,
         " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
         clock.epoch_ms(fresh),
@@ -90,21 +93,9 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
 
 
 def _rests(record: ProxyRecord) -> str:
-    """Until when (ms) its exit rests for which targets: those whose rules the last check failed, until the next one."""
+    """The targets whose rule failed in the last check, for which the exit is not used until the next one: "<ms> <exit> <hosts>"."""
     check = record.check
     hosts = [host for host, fact in sorted(check.targets.items()) if fact.verdict != SERVED]
     if not hosts or not check.exit_ip or record.next_check_at is None or record.slots > 1:
         return ""
     return " ".join((str(clock.epoch_ms(record.next_check_at)), check.exit_ip, *hosts))
-
-
-def _member(record: ProxyRecord) -> str:
-    check = record.check
-    latency = MEMBER_LATENCY_MAX if check.latency_ms is None else min(round(check.latency_ms), MEMBER_LATENCY_MAX)
-    exit_ip = "" if record.slots > 1 else check.exit_ip or record.id  # a gateway's exits change from lease to lease
-    head = f"{int(check.https)}{record.kind.value[0]}{latency:05d}{record.id}{exit_ip}"
-    return "|".join((head, check.region or "", _listed(record.tags), _listed(record.sources)))
-
-
-def _listed(names: frozenset[str]) -> str:
-    return f",{','.join(sorted(names))}," if names else ""

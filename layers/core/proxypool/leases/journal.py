@@ -1,4 +1,4 @@
-"""What the scripts wrote down, read and folded: per lease into its ledger row, per proxy into its evidence. Pure."""
+"""Reads journal entries and folds them: per lease into its ledger row, per proxy into its evidence. Pure."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any
 
 from proxypool_client.outcome import Outcome
 
+from proxypool.leases.keys import ENTRY
 from proxypool.leases.outcome import PROXY_FAULTS
 from proxypool.proxies.record import LeaseFacts
 
-MEMORY = 0.98  # what an older outcome weighs after one more: about fifty are remembered
+MEMORY = 0.98  # the weight of older outcomes is multiplied by this: about fifty count
 
 
 class Kind(StrEnum):
-    """What happened to a lease."""
+    """The kind of a journal entry."""
 
-    GRANT = "g"
-    RENEWAL = "k"
-    OUTCOME = "o"
-    RELEASE = "r"
-    EXPIRY = "x"
-    EXCUSE = "u"  # a proxy's failure was the target's: it is taken back
+    GRANT = ENTRY["grant"]
+    RENEWAL = ENTRY["renewal"]
+    OUTCOME = ENTRY["outcome"]
+    RELEASE = ENTRY["release"]
+    EXPIRY = ENTRY["expiry"]
+    REVERTED = ENTRY["reverted"]  # a failure of the proxy was the fault of the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that happened to one lease. `jid` is the journal's id, padded so that text order is its order."""
+    """A journal entry of one lease. `journal_id` is the stream id, zero-padded so that texts sort in its order."""
 
-    jid: str
+    journal_id: str
     kind: Kind
     lease_id: str
     owner: str
@@ -42,18 +43,18 @@ class Entry:
 
     @property
     def at_ms(self) -> int:
-        """When it happened, by the server's clock."""
-        return int(self.jid.partition("-")[0])
+        """Its instant in milliseconds, by the server's clock."""
+        return int(self.journal_id.partition("-")[0])
 
     @property
     def is_end(self) -> bool:
-        """Whether the lease is over with it."""
+        """Whether it ends the lease."""
         return self.kind in (Kind.RELEASE, Kind.EXPIRY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """One lease as the ledger keeps it; `ended` is "" (open), "released", "expired" or "lost" (with the cache)."""
+    """A lease in the ledger; `ended` is "" (open), "released", "expired" or "lost" (with the cache)."""
 
     lease_id: str
     owner: str
@@ -67,33 +68,33 @@ class LedgerRow:
 
 
 def read(found: Iterable[Sequence[Any]]) -> tuple[list[Entry], int]:
-    """The entries of a stretch of the journal, as XRANGE tells it, and how many of them cannot be read.
+    """The entries in an answer of XRANGE, and the number of those that cannot be parsed.
 
-    Each is an id and a flat list of kinds and texts. A grant of several leases is several entries.
+    A stream entry is an id and a flat list of kinds and texts. A grant of several leases becomes several entries.
     """
     entries: list[Entry] = []
     unreadable = 0
     for stream_id, fields in found:
         for name, text in zip(fields[::2], fields[1::2], strict=True):
             try:
-                at, kind = jid(stream_id), Kind(name)
+                at, kind = journal_id(stream_id), Kind(name)
                 entries += _grants(at, text) if kind is Kind.GRANT else [_entry(at, kind, text)]
             except ValueError:
                 unreadable += 1
     return entries, unreadable
 
 
-def jid(stream_id: str) -> str:
-    """A stream's id `ms-seq`, zero-padded."""
+def journal_id(stream_id: str) -> str:
+    """A stream id `ms-seq`, zero-padded."""
     ms, _, seq = stream_id.partition("-")
     return f"{int(ms):013d}-{int(seq):06d}"
 
 
 def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
-    """What the entries, in order, make of each lease."""
+    """The ledger row of each lease after these entries, which are in order."""
     rows: dict[str, LedgerRow] = {}
     for entry in entries:
-        if entry.kind is Kind.EXCUSE:
+        if entry.kind is Kind.REVERTED:
             continue
         row = rows.get(entry.lease_id) or LedgerRow(
             lease_id=entry.lease_id, owner=entry.owner, proxy_id=entry.proxy_id, target=entry.target,
@@ -107,13 +108,13 @@ def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
 
 
 def evidence(facts: LeaseFacts, entries: Sequence[Entry]) -> LeaseFacts:
-    """A proxy's facts with those of its entries, in order, that they do not hold yet; older outcomes fade."""
-    known = facts.jid
+    """A proxy's facts plus the entries (in order) that are newer than them; older outcomes lose weight."""
+    last = facts.journal_id
     for entry in entries:
-        if entry.jid <= known:
+        if entry.journal_id <= last:
             continue
-        facts = replace(facts, jid=entry.jid, granted=facts.granted + (entry.kind is Kind.GRANT))
-        if entry.kind is Kind.EXCUSE:
+        facts = replace(facts, journal_id=entry.journal_id, granted=facts.granted + (entry.kind is Kind.GRANT))
+        if entry.kind is Kind.REVERTED:
             facts = replace(facts, bad=max(0.0, facts.bad - 1))
         elif entry.kind is Kind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
             good = entry.outcome == Outcome.OK
@@ -125,7 +126,7 @@ def _grants(at: str, text: str) -> Iterator[Entry]:
     base, owner, target, granted, expires, proxies = text.split("|")
     for number, proxy_id in enumerate(proxies.split(","), start=1):
         yield Entry(
-            jid=at, kind=Kind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id, target=target,
+            journal_id=at, kind=Kind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id, target=target,
             granted_ms=int(granted), expires_ms=int(expires),
         )  # fmt: skip
 
@@ -133,6 +134,6 @@ def _grants(at: str, text: str) -> Iterator[Entry]:
 def _entry(at: str, kind: Kind, text: str) -> Entry:
     lease_id, owner, proxy_id, target, granted, expires, outcome = text.split("|")
     return Entry(
-        jid=at, kind=kind, lease_id=lease_id, owner=owner, proxy_id=proxy_id, target=target,
+        journal_id=at, kind=kind, lease_id=lease_id, owner=owner, proxy_id=proxy_id, target=target,
         granted_ms=int(granted), expires_ms=int(expires), outcome=outcome,
     )  # fmt: skip

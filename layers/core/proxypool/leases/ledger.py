@@ -1,4 +1,4 @@
-"""The ledger: one row per lease in DynamoDB, written from the journal. An end is final; whatever comes later bounces off."""
+"""The ledger: one row per lease in DynamoDB, written from the journal. An ended row does not change any more."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _ANSWERS = ("", "DuplicateItem", "ConditionalCheckFailed")
 
 
 class OpenIndex(GlobalSecondaryIndex["LedgerItem"]):
-    """Leases that are not over, soonest end first; keys only."""
+    """Open leases, soonest end first; keys only."""
 
     class Meta:
-        """What DynamoDB calls it."""
+        """Its name in DynamoDB."""
 
         index_name = "open"
         projection = KeysOnlyProjection()
@@ -34,7 +34,7 @@ class OpenIndex(GlobalSecondaryIndex["LedgerItem"]):
 
 
 class LedgerItem(Model):
-    """A row; `expires_at` and `ttl` in epoch seconds, the rest in ms. An open lease, and no other, has `open_shard`."""
+    """A row; `expires_at` and `ttl` in epoch seconds, other instants in ms. Only an open lease has `open_shard`."""
 
     class Meta(Unbound):
         """Bound at run time."""
@@ -55,42 +55,42 @@ class LedgerItem(Model):
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All access to the leases table. Every write may be repeated, overlap another or come late."""
+    """All access to the leases table. Every write may be repeated, overlap another one or arrive late."""
 
     table_name: str
     ttl_days: int
 
     def write(self, rows: Sequence[LedgerRow]) -> int:
-        """Writes rows: new ones as they are, an end over an open row once, a renewal only forward; returns how many took."""
+        """Inserts new rows, ends open ones once, and extends them only to a later end; returns how many writes took effect."""
         codes = self._execute([self._insertion(row) for row in rows])
         known = [row for row, code in zip(rows, codes, strict=True) if code]
         again = self._execute([self._end(row) if row.ended else self._renewal(row) for row in known])
         return codes.count("") + again.count("")
 
     def overdue(self, before_seconds: int, *, limit: int) -> Iterator[str]:
-        """Ids of open leases that were to end before that instant, at most `limit` of each shard."""
+        """Ids of open leases with an end before that instant, at most `limit` per shard."""
         model = bind(LedgerItem, self.table_name)
         for shard in range(OPEN_SHARDS):
             for item in model.open.query(_shard_name(shard), LedgerItem.expires_at < before_seconds, limit=limit):
                 yield item.lease_id
 
     def close_lost(self, lease_ids: Sequence[str], now_ms: int) -> int:
-        """Ends open leases of which Redis knows nothing any more; returns how many were still open."""
+        """Ends open leases that Redis has lost; returns how many were still open."""
         statement = f'UPDATE "{self.table_name}" SET ended = ?, ended_ms = ? REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
         rows = [(statement, parameters("lost", now_ms, lease_id, open_shard(lease_id))) for lease_id in lease_ids]
         return self._execute(rows).count("")
 
     def get(self, lease_id: str) -> LedgerItem | None:
-        """One row, read consistently; None where there is none."""
+        """One row, read consistently, or None."""
         try:
             return bind(LedgerItem, self.table_name).get(lease_id, consistent_read=True)
         except LedgerItem.DoesNotExist:
             return None
 
     def granted(self, start: datetime, end: datetime, *, owner: str = "", now: datetime) -> Iterator[LedgerItem]:
-        """The leases (of one owner) that were granted from `start` to before `end`, in no order; the table is read to its end.
+        """The leases (of one owner) granted from `start` until before `end`, unordered; scans the whole table.
 
-        A row past its TTL is gone, though the table may still hold it.
+        Rows past their TTL are left out, although DynamoDB may not have deleted them yet.
         """
         wanted = LedgerItem.granted_ms.between(clock.epoch_ms(start), clock.epoch_ms(end) - 1)
         wanted &= LedgerItem.ttl > clock.epoch(now)
@@ -132,13 +132,13 @@ class Ledger:
     def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
         codes = execute(statements)
         unexpected = [code for code in codes if code not in _ANSWERS]
-        if unexpected:  # the journal keeps its entries: the next run writes them again
+        if unexpected:  # the entries stay in the journal, and the next run repeats the writes
             raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
         return codes
 
 
 def open_shard(lease_id: str) -> str:
-    """The partition of the index `open` that a live lease stands in."""
+    """The partition of an open lease in the index `open`."""
     return _shard_name(int(lease_id[:8], 16) % OPEN_SHARDS)
 
 

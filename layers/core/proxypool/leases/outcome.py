@@ -1,4 +1,4 @@
-"""What a holder found, and what follows from it: for the pair of exit and target, for the proxy, for the target. Pure."""
+"""The effect of each outcome on the pair of exit and target, on the proxy and on the target. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 
 from proxypool_client.outcome import Outcome
 
-MAX_COOL_SECONDS: Final = 86_400  # whatever a target asks for
+MAX_COOL_SECONDS: Final = 86_400  # also if a target's Retry-After is longer
 
 
-class ProxyDid(StrEnum):
-    """What an outcome says of the proxy, as tell.lua takes it."""
+class ProxyResult(StrEnum):
+    """What an outcome says about the proxy; an argument of report.lua."""
 
     FAILED = "f"
     CARRIED = "p"
     UNKNOWN = ""
 
 
-class TargetDid(StrEnum):
-    """What an outcome says of the target, as tell.lua takes it."""
+class TargetResult(StrEnum):
+    """What an outcome says about the target; an argument of report.lua."""
 
     FAILED = "f"
     ANSWERED = "a"
@@ -28,32 +28,34 @@ class TargetDid(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What follows from an outcome; the pair of exit and target is left alone for `cool_seconds`."""
+class Effect:
+    """The effect of an outcome; the exit is not used for the target for `cool_seconds`."""
 
     cool_seconds: int
-    proxy: ProxyDid
-    target: TargetDid
+    proxy: ProxyResult
+    target: TargetResult
 
 
-MEANINGS: Final = {
-    Outcome.OK: Meaning(0, ProxyDid.CARRIED, TargetDid.ANSWERED),
-    Outcome.BLOCKED: Meaning(600, ProxyDid.CARRIED, TargetDid.ANSWERED),
-    Outcome.CAPTCHA: Meaning(600, ProxyDid.CARRIED, TargetDid.ANSWERED),
-    Outcome.RATE_LIMITED: Meaning(60, ProxyDid.CARRIED, TargetDid.ANSWERED),
-    Outcome.TIMEOUT: Meaning(
-        30, ProxyDid.FAILED, TargetDid.FAILED
-    ),  # whose fault it is, the target's breaker finds out
-    Outcome.PROXY_ERROR: Meaning(30, ProxyDid.FAILED, TargetDid.UNKNOWN),
-    Outcome.CREDENTIALS: Meaning(0, ProxyDid.FAILED, TargetDid.UNKNOWN),
-    Outcome.TARGET_ERROR: Meaning(0, ProxyDid.UNKNOWN, TargetDid.FAILED),
-    Outcome.SERVER_ERROR: Meaning(0, ProxyDid.CARRIED, TargetDid.FAILED),
+OUTCOME_EFFECTS: Final = {
+    Outcome.OK: Effect(0, ProxyResult.CARRIED, TargetResult.ANSWERED),
+    Outcome.BLOCKED: Effect(600, ProxyResult.CARRIED, TargetResult.ANSWERED),
+    Outcome.CAPTCHA: Effect(600, ProxyResult.CARRIED, TargetResult.ANSWERED),
+    Outcome.RATE_LIMITED: Effect(60, ProxyResult.CARRIED, TargetResult.ANSWERED),
+    Outcome.TIMEOUT: Effect(
+        30, ProxyResult.FAILED, TargetResult.FAILED
+    ),  # the target's breaker decides whose fault it is
+    Outcome.PROXY_ERROR: Effect(30, ProxyResult.FAILED, TargetResult.UNKNOWN),
+    Outcome.CREDENTIALS: Effect(0, ProxyResult.FAILED, TargetResult.UNKNOWN),
+    Outcome.TARGET_ERROR: Effect(0, ProxyResult.UNKNOWN, TargetResult.FAILED),
+    Outcome.SERVER_ERROR: Effect(0, ProxyResult.CARRIED, TargetResult.FAILED),
 }
-PROXY_FAULTS: Final = frozenset(outcome for outcome, meaning in MEANINGS.items() if meaning.proxy is ProxyDid.FAILED)
+PROXY_FAULTS: Final = frozenset(
+    outcome for outcome, effect in OUTCOME_EFFECTS.items() if effect.proxy is ProxyResult.FAILED
+)
 
 
 def cool_seconds(outcome: Outcome, retry_after_seconds: int | None) -> int:
-    """How long (exit, target) cools: what the target itself asked for (Retry-After), else what the outcome is worth."""
+    """How long the exit is not used for the target: its Retry-After, or the default of the outcome."""
     if retry_after_seconds is None:
-        return MEANINGS[outcome].cool_seconds
+        return OUTCOME_EFFECTS[outcome].cool_seconds
     return max(0, min(retry_after_seconds, MAX_COOL_SECONDS))

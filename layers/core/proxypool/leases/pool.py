@@ -1,6 +1,6 @@
-"""The lease engine: acquire, renew, release, report, look. Each is one script, one round trip; all time is the server's.
+"""The lease engine: acquire, renew, release, report, get, list. Each is one script and one round trip, on the server's clock.
 
-The lease function runs this and nothing else: standard library and redis-py only.
+The lease function runs this module; it imports the standard library only, for a short cold start.
 """
 
 from __future__ import annotations
@@ -30,33 +30,37 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.leases.cache import ANSWER_SECONDS, Cache
-from proxypool.leases.keys import ANY_COUNTRY, ready_set
-from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
+from proxypool.leases.filters import needs, ready_sets
+from proxypool.leases.keys import ARGUMENTS
+from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, TargetResult, cool_seconds
 from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
 RETRY_AFTER_SECONDS = 5
-JITTER_SECONDS = 5  # refused callers come back spread over this
-RETRIED = 10  # which argument of acquire.lua says that the call may have been made before
-PIN_SECONDS = 3_600  # a session's pin slides by this
-PIN_TOTAL_SECONDS = 86_400
+JITTER_SECONDS = 5  # added to Retry-After at random, so that refused callers do not return all at once
+REPEATED = ARGUMENTS["acquire"].index("repeated")
+PIN_SECONDS = 3_600  # a session stays with its proxy for this long after its last acquire
+PIN_TOTAL_SECONDS = 86_400  # and for this long after its first
 SECOND = timedelta(seconds=1)
-SESSION_PLACE = quote(SESSION, safe="")  # as a gateway's URL has it
+SESSION_PLACE = quote(SESSION, safe="")  # as written in a gateway's URL
 
 
 class Strategy(StrEnum):
-    """Which of the proxies that fit is taken."""
+    """The order in which proxies are selected among those that fit."""
 
-    WEIGHTED = "weighted"  # at random, better ones more often
+    WEIGHTED = "weighted"  # random, with a probability that grows with the score
     BEST = "best"
-    LEAST_USED = "least_used"  # nearly: the least used of two windows
+    LEAST_USED = "least_used"  # approximately: the least used one of two windows
     ROUND_ROBIN = "round_robin"
     RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What proxies are wanted; None, "" and () ask for nothing special. `count` is granted as far as there are proxies."""
+    """A request for leases: filters (filters.py; None, False, 0, "" and () do not filter) and how many.
+
+    `count` leases are granted, or fewer if fewer proxies are free, but never less than `at_least`.
+    """
 
     ttl_seconds: int
     count: int = 1
@@ -80,14 +84,14 @@ class Request:
 
     @property
     def fingerprint(self) -> str:
-        """The same for equal requests: a repeated Idempotency-Key must bring it again."""
+        """Equal for equal requests: an Idempotency-Key must not be repeated with another request."""
         values = [getattr(self, name) for name in self.__slots__]
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A live lease. `fence` is the id of the grant's journal entry, two numbers `ms-seq` that only grow."""
+    """A live lease. `fence` is the id of the grant's journal entry, two numbers `ms-seq` that always increase."""
 
     id: str
     proxy_id: str
@@ -96,10 +100,10 @@ class Lease:
     expires_at: datetime
     facts: dict[str, Any]  # proxy_url, protocol, exit_ip, country, anonymity, score
     session_id: str = ""
-    moved: bool = False  # the session has left the proxy that it had
+    moved: bool = False  # the session has just left its previous proxy
 
     def json(self) -> dict[str, Any]:
-        """As the API shows it; `ttl_seconds` from the grant to the end, never more than there are."""
+        """The API's JSON; `ttl_seconds` is from the grant to the end, rounded down."""
         session = {"session_id": self.session_id, "moved": self.moved} if self.session_id else {}
         return {
             "id": self.id,
@@ -114,7 +118,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The numbers that bound leases: seconds, leases, journal entries, failures."""
+    """The limits of leases: seconds, leases per owner, journal entries, failures."""
 
     total_seconds: int
     ttl_seconds: int  # the longest of one grant
@@ -126,25 +130,26 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The leases of one pool. All methods raise Unavailable where Redis does not answer in time."""
+    """The leases of one pool. All methods raise Unavailable if Redis does not answer in time."""
 
     cache: Cache
     limits: Limits
 
     def acquire(self, owner: str, request: Request, *, key: str = "") -> tuple[list[Lease], bool]:
-        """New leases, all at once, and False; or those that the same `key` got before, and True.
+        """Grants leases in one step: (leases, False); or (the leases of an earlier request with this `key`, True).
 
-        Raises PoolEmpty (with counts of why), IdempotencyConflict, QuotaExceeded, NotFound (the repeated request's leases
-        are over), Rebuilding or Paused. After Unavailable it is unknown whether leases were granted: repeat with the key.
+        Raises PoolEmpty (with the number of proxies per reason), IdempotencyConflict, QuotaExceeded, NotFound (the leases of
+        the repeated request are over), Rebuilding or Paused. After Unavailable leases may have been granted: repeat with the key.
         """
         limits, filters = self.limits, _filters(request)
         keep_ms = (limits.total_seconds + 2 * limits.ttl_seconds) * 1000
-        asked = hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest() if key else ""
-        lasts = key or request.ttl_seconds > ANSWER_SECONDS  # else the second try would grant a lease that is over anew
+        request_key = hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest() if key else ""
+        # A shorter lease may have expired before the second try, which would then grant another one.
+        is_repeatable = key or request.ttl_seconds > ANSWER_SECONDS
         status, *found = self.cache.run_again(
-            "acquire", RETRIED if lasts else None,
+            "acquire", REPEATED if is_repeatable else None,
             secrets.token_hex(16), owner, request.count, request.at_least, request.ttl_seconds * 1000, limits.owner_quota,
-            limits.journal_max, asked, request.fingerprint if key else "", keep_ms, "", _memo(request, filters),
+            limits.journal_max, request_key, request.fingerprint if key else "", keep_ms, "", _memo(request, filters),
             request.session_id, PIN_SECONDS * 1000, PIN_TOTAL_SECONDS * 1000, request.strategy, *filters,
         )  # fmt: skip
         if status not in ("ok", "moved", "again"):
@@ -152,7 +157,7 @@ class Pool:
         return [_lease(row, owner, moved=status == "moved") for row in found], status == "again"
 
     def renew(self, owner: str, lease_id: str, ttl_seconds: int) -> Lease:
-        """The lease, which now ends `ttl_seconds` from now: never earlier than before, never past its total (raises NotFound)."""
+        """Extends the lease to `ttl_seconds` from now: never to an earlier end, never past its total. Raises NotFound."""
         row = self.cache.run("renew", lease_id, owner, ttl_seconds * 1000, self.limits.total_seconds * 1000)
         if row is None:
             raise NotFound()
@@ -161,82 +166,73 @@ class Pool:
     def release(
         self, owner: str, lease_id: str, outcome: Outcome | None = None, *, retry_after: int | None = None
     ) -> None:
-        """Gives the proxy back; raises NotFound for unknown, foreign, expired and released leases alike.
+        """Ends the lease; raises NotFound if it is unknown, another owner's, expired or released.
 
-        `retry_after` (seconds) is how long the target wants to be left alone by this exit.
+        `retry_after` (seconds) is the target's Retry-After: the exit is not used for the target for that long.
         """
-        if not all(self._tell(owner, [lease_id], outcome, retry_after, ends=True)):
+        if not all(self._report(owner, [lease_id], outcome, retry_after, ends=True)):
             raise NotFound()
 
     def release_many(self, owner: str, lease_ids: Sequence[str], outcome: Outcome | None = None) -> list[str]:
-        """Gives back all that are the owner's, in one step; returns those that are not (unknown, foreign, over)."""
-        told = self._tell(owner, lease_ids, outcome, None, ends=True)
-        return [lease_id for lease_id, known in zip(lease_ids, told, strict=True) if not known]
+        """Ends all leases of the owner in one step; returns the ids that are unknown, another owner's, expired or released."""
+        reported = self._report(owner, lease_ids, outcome, None, ends=True)
+        return [lease_id for lease_id, is_live in zip(lease_ids, reported, strict=True) if not is_live]
 
     def report(self, owner: str, lease_id: str, outcome: Outcome, *, retry_after: int | None = None) -> None:
-        """Tells an outcome and keeps the lease; raises NotFound as `release` does."""
-        if not all(self._tell(owner, [lease_id], outcome, retry_after, ends=False)):
+        """Reports an outcome and keeps the lease; raises NotFound like `release`."""
+        if not all(self._report(owner, [lease_id], outcome, retry_after, ends=False)):
             raise NotFound()
 
-    def look(self, owner: str, lease_id: str = "") -> list[Lease]:
-        """The owner's live leases, soonest end first; with an id that one, or none."""
-        found = (_lease(row, owner) for row in self.cache.run("look", owner, lease_id))
-        return sorted(found, key=lambda lease: (lease.expires_at, lease.id))
+    def get(self, owner: str, lease_id: str) -> Lease:
+        """A live lease of the owner; raises NotFound like `release`."""
+        rows = self.cache.run("list", owner, lease_id)
+        if not rows:
+            raise NotFound()
+        return _lease(rows[0], owner)
 
-    def _tell(
+    def list_leases(self, owner: str) -> list[Lease]:
+        """The owner's live leases, soonest end first."""
+        leases = (_lease(row, owner) for row in self.cache.run("list", owner, ""))
+        return sorted(leases, key=lambda lease: (lease.expires_at, lease.id))
+
+    def _report(
         self, owner: str, lease_ids: Sequence[str], outcome: Outcome | None, retry_after: int | None, *, ends: bool
     ) -> list[int]:
-        means = MEANINGS[outcome] if outcome else _NOTHING
+        effect = OUTCOME_EFFECTS[outcome] if outcome else _NO_EFFECT
         cool_ms = cool_seconds(outcome, retry_after) * 1000 if outcome else 0
-        told: list[int] = self.cache.run(
-            "tell", owner, outcome or "", "1" if ends else "", cool_ms, means.proxy, means.target,
+        reported: list[int] = self.cache.run(
+            "report", owner, outcome or "", "1" if ends else "", cool_ms, effect.proxy, effect.target,
             self.limits.breaker_failures, self.limits.breaker_seconds * 1000, *lease_ids,
         )  # fmt: skip
-        return told
+        return reported
 
 
-_NOTHING = Meaning(0, ProxyDid.UNKNOWN, TargetDid.UNKNOWN)
+_NO_EFFECT = Effect(0, ProxyResult.UNKNOWN, TargetResult.UNKNOWN)
 
 
 def session_name(owner: str, pinned: str) -> str:
-    """What stands for an owner's session in a gateway's credentials: the same for all its leases until it moves, for nobody else's.
+    """The name of an owner's session in a gateway's credentials: equal for all its leases until it moves, and unique to it.
 
-    `pinned` is the session as a lease's record has it, with the instant since which it stays with its proxy.
+    `pinned` is the session in a lease's record, `id~since` with the instant (ms) of its pin.
     """
     return hashlib.sha256(f"{owner}\0{pinned}".encode()).hexdigest()[:16]
 
 
 def _filters(request: Request) -> Sequence[str | int]:
+    conditions = needs(request)
     return (
-        _sets(request),
-        "1" if request.https else "",
-        request.kind.value[0] if request.kind else "",
+        " ".join(ready_sets(request.protocol, request.country, request.anonymity)),
         round(request.min_score * BILLION),
-        request.max_latency_ms,
-        request.region,
-        "1" if request.ipv4_only else "",
-        request.source,
         "1" if request.distinct_exit else "",
         request.target,
-        len(request.tags),
-        *request.tags,
+        len(conditions),
+        *conditions,
         *request.exclude,
     )
 
 
-def _sets(request: Request) -> str:
-    """The ready sets that hold what is wanted."""
-    protocols, ranks = (
-        (request.protocol,) if request.protocol else Protocol,
-        range(request.anonymity.rank, len(Anonymity)),
-    )
-    return " ".join(
-        ready_set(protocol, request.country or ANY_COUNTRY, rank) for protocol in protocols for rank in ranks
-    )
-
-
 def _memo(request: Request, filters: Sequence[str | int]) -> str:
-    """Equal for requests of which one refusal answers the other; "" for a session's, which has its own proxy."""
+    """Equal for requests that are refused for the same reason; "" for a session, which has its own proxy."""
     if request.session_id:
         return ""
     text = "|".join(map(str, (request.at_least, *filters)))
@@ -261,8 +257,8 @@ def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
     )
 
 
-def _later(seconds: float) -> int:
-    """Whole seconds until a caller may come again: never too early, spread, at most 30 (where the errors cap it)."""
+def _retry_after(seconds: float) -> int:
+    """A Retry-After in whole seconds: rounded up, with jitter, at most MAX_RETRY_AFTER_SECONDS."""
     spread = secrets.randbelow(JITTER_SECONDS)
     return min(math.ceil(seconds), MAX_RETRY_AFTER_SECONDS - JITTER_SECONDS) + 1 + spread
 
@@ -270,11 +266,11 @@ def _later(seconds: float) -> int:
 def _empty(found: Sequence[Any]) -> NoReturn:
     wait_ms, reasons = found
     counts = dict(zip(reasons[::2], reasons[1::2], strict=True))
-    raise PoolEmpty(reasons=counts, retry_after_seconds=_later(wait_ms / 1000))
+    raise PoolEmpty(reasons=counts, retry_after_seconds=_retry_after(wait_ms / 1000))
 
 
 def _quota(found: Sequence[Any]) -> NoReturn:
-    raise QuotaExceeded(f"{found[0]} leases are held", retry_after_seconds=_later(RETRY_AFTER_SECONDS))
+    raise QuotaExceeded(f"{found[0]} leases are held", retry_after_seconds=_retry_after(RETRY_AFTER_SECONDS))
 
 
 def _conflict(_: Sequence[Any]) -> NoReturn:
@@ -286,15 +282,15 @@ def _ended(_: Sequence[Any]) -> NoReturn:
 
 
 def _rebuilding(_: Sequence[Any]) -> NoReturn:
-    raise Rebuilding(retry_after_seconds=_later(RETRY_AFTER_SECONDS))
+    raise Rebuilding(retry_after_seconds=_retry_after(RETRY_AFTER_SECONDS))
 
 
 def _paused(_: Sequence[Any]) -> NoReturn:
-    raise Paused(retry_after_seconds=_later(RETRY_AFTER_SECONDS))
+    raise Paused(retry_after_seconds=_retry_after(RETRY_AFTER_SECONDS))
 
 
 def _journal(_: Sequence[Any]) -> NoReturn:
-    raise Unavailable("the journal is full", retry_after_seconds=_later(RETRY_AFTER_SECONDS))
+    raise Unavailable("the journal is full", retry_after_seconds=_retry_after(RETRY_AFTER_SECONDS))
 
 
 _REFUSALS: dict[str, Callable[[Sequence[Any]], NoReturn]] = {

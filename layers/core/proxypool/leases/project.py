@@ -1,4 +1,4 @@
-"""index_pool's rule: stream records in, the ready index changed, the sequence number from which to come again out."""
+"""Applies stream records of the proxies table to the ready index, for index_pool."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ StreamRecord = Mapping[str, Any]
 
 
 def project(records: Sequence[StreamRecord], index: Index) -> str:
-    """Applies the records; "" if all are done, else the lowest sequence number, where Redis cannot be reached.
+    """Applies the records. Returns "", or the lowest sequence number if Redis is unavailable and the batch must be retried.
 
-    Applying one twice changes nothing, so the whole batch comes again. One that cannot be read is skipped and counted:
-    no retry would make it readable, and those behind it must not wait.
+    Applying a record twice changes nothing. A record that cannot be parsed is skipped and counted, since a retry cannot help
+    and the ones after it must not wait.
     """
     upserts, removals = [], []
     for record in records:
@@ -29,7 +29,7 @@ def project(records: Sequence[StreamRecord], index: Index) -> str:
                 removals.append((str(old["proxy_id"]["S"]), int(old["version"]["N"])))
             else:
                 upserts.append(from_image(image["NewImage"]))
-        except Exception as error:  # whatever is wrong with it, it is this record's own fault
+        except Exception as error:  # of any kind: the other records must not be lost with it
             count(Metric.RECORDS_SKIPPED)
             log.error("record skipped", error=type(error).__name__, sequence=_sequence(record))
     try:
@@ -43,7 +43,7 @@ def project(records: Sequence[StreamRecord], index: Index) -> str:
 
 
 def _count_lag(records: Sequence[StreamRecord]) -> None:
-    """How far the index is behind the table: the age of the batch's oldest change, to the stream's whole second."""
+    """Counts the lag of the index behind the table: the age of the batch's oldest change, with the stream's 1 s resolution."""
     made = [float(record.get("dynamodb", {}).get("ApproximateCreationDateTime") or 0) for record in records]
     if any(made):
         count(Metric.PROJECTION_LAG, max(0, clock.epoch_ms(clock.now()) - round(min(filter(None, made)) * 1000)))

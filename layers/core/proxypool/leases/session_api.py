@@ -1,4 +1,4 @@
-"""The HTTP side of sessions: GET, PUT and DELETE /sessions/{id}. Standard library only."""
+"""The routes of sessions: GET, PUT and DELETE /sessions/{id}. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxypool.leases.api import acting_owner
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
-MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and what JSON adds
+MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and the overhead of JSON
 MAX_COOKIES: Final = 3_000
 MAX_PAIRS: Final = 100
 MAX_VALUE_CHARS: Final = 4_096
@@ -24,6 +24,11 @@ _COOKIE: Final[Mapping[str, tuple[type, ...]]] = {
     "secure": (bool,),
     "http_only": (bool,),
     "host_only": (bool,),
+}
+_EXPECTED: Final = {
+    str: f"a string of at most {MAX_VALUE_CHARS} printable characters without ';'",
+    int: "an integer or null",
+    bool: "a boolean",
 }
 MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
@@ -56,7 +61,7 @@ Route = Callable[[web.Event, str, Sessions], web.Response]
 
 
 def answer(event: web.Event, sessions: Sessions, settings: Settings) -> web.Response:
-    """The response to an HTTP event; every ApiError leaves as problem details."""
+    """The response to an HTTP event; an ApiError becomes problem details."""
     try:
         route = ROUTES.get(str(event.get("routeKey")))
         if route is None:
@@ -72,7 +77,7 @@ def get(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
 
 
 def put(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
-    """PUT /sessions/{id}: 201 for a new one, 200 for a newer version, 409 version_conflict where the version is another."""
+    """PUT /sessions/{id}: 201 for a new session, 200 for an update, 409 version_conflict if `version` is not the stored one."""
     body = web.body_object(event, most=MAX_SESSION_BYTES)
     errors = list(_wrong(body))
     if errors:
@@ -106,7 +111,7 @@ def _id(event: web.Event) -> str:
 
 
 def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Each field that is not what it must be, by its path."""
+    """An error for each invalid field, by its path."""
     for name in body:
         if name not in MEMBERS:
             yield {"field": name, "message": "unknown"}
@@ -131,7 +136,7 @@ def _wrong_pairs(name: str, value: Any) -> Iterator[dict[str, str]]:
         if not isinstance(text, str) or len(text) > MAX_VALUE_CHARS or not (text + key).isprintable():
             yield {
                 "field": f"{name}.{key[:64]}",
-                "message": f"must be a text without control characters, at most {MAX_VALUE_CHARS}",
+                "message": f"must be a string of at most {MAX_VALUE_CHARS} printable characters",
             }
 
 
@@ -147,7 +152,7 @@ def _wrong_cookie(path: str, cookie: Any) -> Iterator[dict[str, str]]:
         if kinds is None:
             yield {"field": f"{path}.{name[:64]}", "message": "unknown"}
         elif type(value) not in kinds or (isinstance(value, str) and not _is_fine(value)):
-            yield {"field": f"{path}.{name}", "message": "must be a text without control characters, a number, a flag"}
+            yield {"field": f"{path}.{name}", "message": f"must be {_EXPECTED[kinds[0]]}"}
 
 
 def _is_fine(text: str) -> bool:

@@ -1,7 +1,7 @@
-"""Sessions: what one login left behind, kept for whichever worker goes on. A body in Redis with a version and a sliding end.
+"""Sessions: cookies, tokens and headers of a login, shared by workers. A JSON body in Redis with a version and a sliding end.
 
-A session belongs to its owner: the same id of another owner is another session. What is stored is JSON with a schema and its
-version, never code; a body of an unknown schema is a session that is not there.
+A session belongs to its owner: the same id of another owner is another session. The body carries a schema version; a body
+with an unknown one is treated as missing. It is never executed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from proxypool.errors import NotFound, VersionConflict
 from proxypool.leases.cache import Cache
 
 SCHEMA: Final = 1
-SESSION_ID: Final = r"[A-Za-z0-9._-]{1,64}"  # no colon: owner and id stay apart in the key
+SESSION_ID: Final = r"[A-Za-z0-9._-]{1,64}"  # no colon, which separates owner and id in the key
 _SESSION_ID: Final = re.compile(SESSION_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A stored session; `body` has cookies, tokens and headers."""
+    """A stored session; `body` contains cookies, tokens and headers."""
 
     id: str
     version: int
@@ -29,20 +29,20 @@ class Session:
     ttl_seconds: int
 
     def json(self) -> dict[str, Any]:
-        """What GET /sessions/{id} answers."""
+        """The JSON of GET /sessions/{id}."""
         return {"id": self.id, "version": self.version, "ttl_seconds": self.ttl_seconds, **self.body}
 
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of one pool: they end `idle_seconds` after the last use, and `life_seconds` after the first."""
+    """The sessions of one pool. They expire `idle_seconds` after the last use, at most `life_seconds` after their creation."""
 
     cache: Cache
     idle_seconds: int
     life_seconds: int
 
     def get(self, owner: str, session_id: str) -> Session:
-        """The session, its end moved on; raises NotFound (unknown, foreign and ended alike)."""
+        """Reads the session and extends it; raises NotFound if it is unknown, another owner's or expired."""
         found = self.cache.run("session_get", self.idle_seconds, self.life_seconds, key=self._key(owner, session_id))
         body = json.loads(found[0]) if found else {}
         if body.pop("v", None) != SCHEMA:
@@ -50,13 +50,13 @@ class Sessions:
         return Session(id=session_id, version=int(found[1]), body=body, ttl_seconds=int(found[2]))
 
     def put(self, owner: str, session_id: str, *, body: dict[str, Any], version: int) -> Session:
-        """Stores the body over the version that the caller read, 0 for a new session; raises VersionConflict."""
+        """Stores the body if the stored version is still `version` (0: a new session); raises VersionConflict."""
         text = json.dumps({"v": SCHEMA, **body}, separators=(",", ":"))
         answer = self.cache.run(
             "session_put", text, version, self.idle_seconds, self.life_seconds, key=self._key(owner, session_id)
         )
         if not answer[0]:
-            raise VersionConflict("the session was saved by somebody else", version=int(answer[1]))
+            raise VersionConflict("the session was changed by another request", version=int(answer[1]))
         return Session(id=session_id, version=int(answer[1]), body=body, ttl_seconds=int(answer[2]))
 
     def delete(self, owner: str, session_id: str) -> None:

@@ -1,124 +1,74 @@
-"""The filters that proxy.pool_low watches besides the whole pool, and how many ready proxies fit them."""
+"""The filters of PoolLowFilters, for which proxy.pool_low is published, and the number of ready proxies that fit each."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from proxypool.leases.cache import Cache
-from proxypool.leases.keys import ANY_COUNTRY, ready_set
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+from proxypool.leases.filters import CONDITIONS, Need, ready_sets
+from proxypool.proxies.proxy import Anonymity
 
 MEMBERS_PER_CALL: Final = 500
 BETWEEN_FILTERS: Final = ";"
 BETWEEN_CONDITIONS: Final = ","
-HEAD_CHARS: Final = 27  # of a ready member, before its exit: https, kind, latency, id
-
-_COUNTRY: Final = re.compile("[a-z]{2}")
-
-Fits = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """One filter; its conditions mean what they mean to `POST /leases`. `name` is its text, as events tell it.
+    """One filter; its conditions mean the same as in `POST /leases`. `name` is its text, as in events.
 
-    `sets` are the ready sets that hold all that may fit; `tests` are what a member of them has to pass besides.
+    `sets` are the ready sets with all candidates; each of them must meet all `needs`, too.
     """
 
     name: str
     sets: tuple[str, ...]
-    tests: tuple[Fits, ...]
+    needs: tuple[Need, ...]
 
     def ready(self, cache: Cache, *, enough: int) -> int:
-        """How many ready proxies fit; where members are read one by one, no further than to `enough` of them."""
+        """The number of ready proxies that fit. If members have to be read, counting stops at `enough`."""
         keys = [f"{cache.keys.tag}:{name}" for name in self.sets]
-        if not self.tests:
+        if not self.needs:
             return sum(int(cache.command("ZCARD", key)) for key in keys)
         found = 0
         for member in (member for key in keys for member in _members(cache, key)):
-            found += all(fits(member) for fits in self.tests)
+            found += all(need.fits(member) for need in self.needs)
             if found >= enough:
                 break
         return found
 
 
-def read_watched(text: str) -> tuple[Watched, ...]:
-    """The filters of a setting, e.g. `country=us,https=true;kind=residential`. Raises ValueError with what is wrong."""
+def parse_watched(text: str) -> tuple[Watched, ...]:
+    """The filters of a setting, e.g. `country=us,https=true;kind=residential`. Raises ValueError with the reason."""
     return tuple(_watched(part.strip()) for part in text.split(BETWEEN_FILTERS) if part.strip())
 
 
 def _watched(text: str) -> Watched:
-    asked: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    conditions: list[Need] = []
     for condition in text.split(BETWEEN_CONDITIONS):
         name, _, value = (part.strip() for part in condition.partition("="))
-        if name not in NAMES:
-            raise ValueError(f"{name!r} is no filter; known are {', '.join(NAMES)}")
-        if name in asked:
-            raise ValueError(f"{name} stands twice in {text!r}; between filters stands {BETWEEN_FILTERS!r}")
+        row = CONDITIONS.get(name)
+        if row is None:
+            raise ValueError(f"{name!r} is not a filter; known are {', '.join(CONDITIONS)}")
+        if name in values:
+            raise ValueError(f"duplicate {name} in {text!r}; filters are separated by {BETWEEN_FILTERS!r}")
         if not value:
             raise ValueError(f"{name} has no value in {text!r}")
-        asked[name] = value
-    protocols = [Protocol(asked["protocol"])] if "protocol" in asked else list(Protocol)
-    least = Anonymity(asked.get("anonymity", Anonymity.TRANSPARENT))
-    country = asked.get("country", ANY_COUNTRY)
-    if "country" in asked and not _COUNTRY.fullmatch(country):
-        raise ValueError(f"country is two lower-case letters, not {country!r}")
-    return Watched(
-        name=text,
-        sets=tuple(
-            ready_set(protocol, country, level.rank)
-            for protocol in protocols
-            for level in Anonymity
-            if level.rank >= least.rank
-        ),
-        tests=tuple(test(asked[name]) for name, test in _TESTS.items() if name in asked),
-    )
+        try:
+            values[name] = row.parse(value)
+        except ValueError as error:
+            raise ValueError(f"{name} {error}") from error
+        if row.key:
+            conditions += row.needs(values[name])
+    sets = ready_sets(values.get("protocol"), values.get("country"), values.get("anonymity", Anonymity.TRANSPARENT))
+    return Watched(name=text, sets=tuple(sets), needs=tuple(conditions))
 
 
 def _members(cache: Cache, key: str) -> Iterator[str]:
-    """A ready set's members, best first, page by page; one that moves meanwhile may be met twice or not at all."""
+    """The members of a ready set, best first, page by page; one that moves meanwhile may appear twice or not at all."""
     start = 0
     while page := cache.command("ZRANGE", key, start, start + MEMBERS_PER_CALL - 1, "REV"):
         yield from page
         start += MEMBERS_PER_CALL
-
-
-def _https(value: str) -> Fits:
-    wanted = {"true": "1", "false": "0"}.get(value)
-    if wanted is None:
-        raise ValueError(f"https is true or false, not {value!r}")
-    return lambda member: member[0] == wanted
-
-
-def _kind(value: str) -> Fits:
-    letter = Kind(value).value[0]
-    return lambda member: member[1] == letter
-
-
-def _region(value: str) -> Fits:
-    return lambda member: _part(member, 1) == value
-
-
-def _tag(value: str) -> Fits:
-    return lambda member: f",{value}," in _part(member, 2)
-
-
-def _source(value: str) -> Fits:
-    return lambda member: f",{value}," in _part(member, 3)
-
-
-def _part(member: str, number: int) -> str:
-    return member[HEAD_CHARS:].split("|")[number]
-
-
-_TESTS: Final[Mapping[str, Callable[[str], Fits]]] = {
-    "https": _https,
-    "kind": _kind,
-    "region": _region,
-    "tag": _tag,
-    "source": _source,
-}
-NAMES: Final = ("protocol", "country", "anonymity", *_TESTS)

@@ -87,7 +87,7 @@ def gathering(receive: Receive) -> Receive:
     alarms: dict[str, threading.Timer] = {}  # the poller sleeps up to a second: each ends its sleep at a window's end
 
     def gathered(queue_url: str, batch_size: int) -> list[dict[str, Any]]:
-        queue, now = sqs._get_q(queue_url), time.time()
+        queue, now = sqs._get_q(queue_url), time.time()  # noqa: TID251 - the clock of the emulator's queues
         if not any(message["visible_at"] <= now for message in queue["messages"]):
             return []
         left = 0.0 if queue["is_fifo"] else seconds_left(queue, batch_size, now)

@@ -11,7 +11,7 @@ from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
 from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, read_rules
 from proxypool.errors import Invalid, NotFound, VersionConflict
-from proxypool.leases.operator import RATE
+from proxypool.leases.operator_settings import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
 from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol

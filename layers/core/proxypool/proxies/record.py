@@ -61,7 +61,7 @@ class LeaseFacts:
     ok: float = 0.0
     bad: float = 0.0  # outcomes that are the proxy's fault
     granted: int = 0
-    jid: str = ""  # the last journal entry that is folded in
+    journal_id: str = ""  # the last journal entry that is folded in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,49 +1,54 @@
--- The second part of acquire: which proxies fit, and in which order they are looked at. Fills `picks`, or refuses. It only reads
--- (but for ends that it makes true). At most BUDGET candidates are looked at and OVERDUE ends made true before a refusal.
+-- The second part of acquire: selects proxies in the order of the strategy. Fills `picks`, or refuses. It writes nothing but the
+-- ends of expired things. A refusal comes after at most BUDGET candidates and OVERDUE ends.
 local BUDGET, CHUNK, MISSES, REFUSED_MS = 2000, 250, 4, 200
-local how, https, kind, score, latency = ARGV[16], ARGV[18] ~= '', ARGV[19], tonumber(ARGV[20]), tonumber(ARGV[21])
-local exit_cap, once = tonumber(pool[4]) or 0, ARGV[25] ~= '' or gap > 0  -- one lease per exit within this request
+local how, score = ARG.strategy, tonumber(ARG.min_score)
+local exit_cap, once = tonumber(pool[4]) or 0, ARG.distinct_exit ~= '' or gap > 0  -- one lease per exit within this request
 local wanted = picks[1] and 0 or n  -- a session that stays has its proxy
 local taken, exits, seen, soonest = {}, {}, {}, now + 60000
-local tags = {}
-for i = 28, #ARGV do
-  if i < 28 + ARGV[27] then tags[#tags + 1] = ',' .. ARGV[i] .. ',' else excluded[ARGV[i]] = true end
-end
 
--- The rules that read a member's text to its end.
+local first_excluded = AT.rest + ARG.need_count
+for i = first_excluded, #ARGV do excluded[ARGV[i]] = true end
+
+-- Whether a member meets the conditions of leases/filters.py: '|rby|' must be among its values, 'l50' limits the number with
+-- key l. A value that is missing, since the member has an older layout, meets no condition.
 local suits
-if ARGV[22] ~= '' or ARGV[23] ~= '' or ARGV[24] ~= '' or tags[1] then
-  local region, ipv4, source = ARGV[22], ARGV[23] ~= '', ARGV[24] ~= '' and ',' .. ARGV[24] .. ','
+if ARG.need_count ~= '0' then
+  local values, limits = {}, {}
+  for i = AT.rest, first_excluded - 1 do
+    local need = ARGV[i]
+    if need:sub(1, 1) == '|' then values[#values + 1] = need
+    else limits['|' .. need:sub(1, 1) .. '(%d+)'] = tonumber(need:sub(2)) end
+  end
   suits = function(member)
-    local exit, place, own, from = member:match('^([^|]*)|([^|]*)|([^|]*)|(.*)$', 28)
-    if ipv4 and not exit:find('^%d+%.') or region ~= '' and place ~= region
-        or source and not from:find(source, 1, true) then return false end
-    for _, tag in ipairs(tags) do
-      if not own:find(tag, 1, true) then return false end
+    for _, value in ipairs(values) do
+      if not member:find(value, MEMBER.exit, true) then return false end
+    end
+    for pattern, limit in pairs(limits) do
+      local number = member:match(pattern, MEMBER.exit)
+      if not number or tonumber(number) > limit then return false end
     end
     return true
   end
 end
 
--- Those of a window that may be granted: {member, id, exit, number of (exit, target), room of the exit, score}. First what
--- the member says; then one call per rule of the moment for the whole window.
+-- The candidates of a window that can be granted: {member, id, exit, not before (ms), room of the exit, score}. The member's
+-- text is tested first; the rate of the target and the cap of the exit take one call each for the whole window.
 local function fit(window, step)
   local good, ex = {}, {}
   for i = 1, #window, step do
     local member = window[i]
-    local id = member:sub(8, 27)
+    local id = member:sub(MEMBER.id, MEMBER.id_end)
     if taken[id] ~= true then
-      if excluded[id] or https and member:byte(1) ~= 49 or kind ~= '' and member:sub(2, 2) ~= kind
-          or latency > 0 and tonumber(member:sub(3, 7)) > latency or suits and not suits(member) then
+      if excluded[id] or member:byte(1) ~= MEMBER.head or suits and not suits(member) then
         seen.filtered = (seen.filtered or 0) + 1
       else
-        local exit = member:match('^[^|]*', 28)
+        local exit = member:match('^[^|]*', MEMBER.exit)
         good[#good + 1], ex[#ex + 1] = {member, id, exit, 0, math.huge, window[i + 1]}, exit
       end
     end
   end
-  if not good[1] or not (pace or exit_cap > 0 or once) then return good end
-  local paced, busy, free = pace and call('ZMSCORE', pace, unpack(ex)), exit_cap > 0 and call('HMGET', EXITS, unpack(ex)), {}
+  if not good[1] or not (paced_by or exit_cap > 0 or once) then return good end
+  local paced, busy, free = paced_by and call('ZMSCORE', paced_by, unpack(ex)), exit_cap > 0 and call('HMGET', EXITS, unpack(ex)), {}
   for i, g in ipairs(good) do
     local exit = g[3]
     g[4] = paced and tonumber(paced[i] or 0) or 0
@@ -60,9 +65,9 @@ local function fit(window, step)
   return free
 end
 
--- Takes up to `want` of those that fit, one as often as it has slots and this request may use it (a gateway has many); not if
--- its check is too old. One with slots left may be met again. An exit's room is looked at again: others of the window may
--- leave by the same. Returns how many.
+-- Takes up to `want` candidates that fit, and each as often as it has free slots (a gateway has many) and the request allows;
+-- none whose check is too old. A proxy with slots left can be taken again later. The room of an exit is tested again, since
+-- others of the window may have the same exit. Returns how many were taken.
 local function take(good, want)
   local before = #picks
   for _, g in ipairs(good) do
@@ -73,8 +78,8 @@ local function take(good, want)
       if taken[id] then
         g = taken[id]
       else
-        local p = call('HMGET', PROXY .. id, 'e', 'h', 'c', 'b', 'n', 'z', 'j')
-        g.held, g.slots, g.used = tonumber(p[2] or 0), p[4] == 'h' and 1 or tonumber(p[3]), tonumber(p[5] or 0)
+        local p = call('HMGET', PROXY .. id, F.fresh_until, F.holders, F.slots, F.breaker, F.grants, F.sets, F.facts)
+        g.held, g.slots, g.used = tonumber(p[2] or 0), p[4] == BREAKER.half_open and 1 or tonumber(p[3]), tonumber(p[5] or 0)
         g.sets, g.facts, g.times = p[6], p[7], 0
         if not has_room(p[1], g.held, p[3], p[4]) then
           seen.stale, g = (seen.stale or 0) + 1, nil
@@ -92,9 +97,11 @@ local function take(good, want)
   return #picks - before
 end
 
-local function window(set, size, rank, width) return call('ZRANGE', set, rank, math.min(rank + width, size) - 1, 'REV', 'WITHSCORES') end
+local function window(set, size, rank, width)
+  return call('ZRANGE', set, rank, math.min(rank + width, size) - 1, 'REV', 'WITHSCORES')
+end
 
--- A set, how many of it are good enough, and a rank among these, uniform over all candidates.
+-- A set, the number of its members with the required score, and a rank among these; uniform over all candidates.
 local sets, counts, total
 local function spot()
   local rank = math.random(0, total - 1)
@@ -104,7 +111,7 @@ local function spot()
   end
 end
 
--- One draw of the strategy: takes up to `want` from windows of `width`; returns how many.
+-- One draw of the strategy: takes up to `want` candidates from windows of `width`; returns how many.
 local from = 0
 local draw
 if how == 'weighted' then
@@ -123,7 +130,7 @@ elseif how == 'random' then
     return take(fit(window(set, size, rank, width), 2), want)
   end
 elseif how == 'best' then
-  draw = function(width)  -- the heads of all sets, merged; the next draw takes the ranks below
+  draw = function(width)  -- the best of all sets, merged; the next draw takes the ranks below
     local heads = {}
     width = math.max(width, n)
     for i, set in ipairs(sets) do
@@ -142,7 +149,7 @@ elseif how == 'least_used' then
     for _ = 1, 2 do
       local set, size, rank = spot()
       for _, g in ipairs(fit(window(set, size, math.max(0, math.min(rank, size - width)), width), 2)) do
-        local used = tonumber(call('HGET', PROXY .. g[2], 'n') or 0)
+        local used = tonumber(call('HGET', PROXY .. g[2], F.grants) or 0)
         if used < least_used then least_used, best = used, g end
       end
     end
@@ -151,22 +158,22 @@ elseif how == 'least_used' then
 elseif how == 'round_robin' then
   draw = function(width)  -- the cursor is a score: exact where scores differ
     local set, size = spot()
-    local cursor = call('HGET', P .. 'rr', set) or 'inf'
+    local cursor = call('HGET', P .. KEY.cursors, set) or 'inf'
     local found = call('ZRANGE', set, '(' .. cursor, score, 'BYSCORE', 'REV', 'LIMIT', 0, width, 'WITHSCORES')
     if not found[1] then found = window(set, size, 0, width) end
     local got = take(fit(found, 2), 1)
-    call('HSET', P .. 'rr', set, got > 0 and picks[#picks][6] or found[#found])
+    call('HSET', P .. KEY.cursors, set, got > 0 and picks[#picks][6] or found[#found])
     return got
   end
 end
 
-local memo = ARGV[12] ~= '' and P .. 'memo:' .. ARGV[12]
-local narrow = suits or n > 1 or pace or https or kind ~= '' or latency > 0 or exit_cap > 0 or how ~= 'weighted'
-local most, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours a draw
+local memo = ARG.memo ~= '' and P .. KEY.refusal_memory .. ARG.memo
+local narrow = suits or n > 1 or paced_by or exit_cap > 0 or how ~= 'weighted'
+local max_per_draw, overdue, ended = math.ceil(n / 16), 100, 0  -- a large batch takes up to 4 neighbours per draw
 math.randomseed(tonumber(base:sub(1, 8), 16))  -- unseeded, each server draws one fixed sequence
 repeat
   sets, counts, total = {}, {}, 0
-  for name in ARGV[17]:gmatch('%S+') do
+  for name in ARG.ready_sets:gmatch('%S+') do
     local set = P .. name
     local size = score > 0 and call('ZCOUNT', set, score, '+inf') or call('ZCARD', set)
     if size > 0 then sets[#sets + 1], counts[#counts + 1], total = set, size, total + size end
@@ -175,19 +182,19 @@ repeat
   while #picks < wanted and misses < MISSES do
     if total == 0 then
       misses = MISSES
-    elseif draw(width, math.min(most, wanted - #picks)) == 0 then
+    elseif draw(width, math.min(max_per_draw, wanted - #picks)) == 0 then
       misses, width = misses + 1, width * 4
     end
-    -- A refusal is remembered for a moment. Its instant is compared from both sides: a clock may jump back.
-    local told = misses > 0 and not picks[1] and memo and call('GET', memo)
-    if told then
-      local till, wait, reasons = told:match('^(%d+)|(%d+)|(.*)$')
+    -- A refusal is remembered for REFUSED_MS. Its end is compared with both limits, since a clock may jump back.
+    local remembered = misses > 0 and not picks[1] and memo and call('GET', memo)
+    if remembered then
+      local till, wait, reasons = remembered:match('^(%d+)|(%d+)|(.*)$')
       if now < tonumber(till) and tonumber(till) <= now + REFUSED_MS then
         return refuse('empty', tonumber(wait), cjson.decode(reasons))
       end
     end
   end
-  -- Nobody is refused while somebody is left: the candidates in turn, up to the budget, from a random rank where there are more.
+  -- Before a refusal all candidates are tested, up to the budget; from a random rank if there are more.
   if #picks < wanted then
     seen = {}
     local budget = BUDGET
@@ -206,8 +213,8 @@ until #picks >= wanted or ended == 0
 
 if #picks < least then
   local reasons = {'candidates', total, 'leased', call('HLEN', LEASES)}
-  for reason, of in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, of end
-  soonest = math.min(soonest, tonumber(call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]) or soonest)
+  for reason, number in pairs(seen) do reasons[#reasons + 1], reasons[#reasons + 2] = reason, number end
+  soonest = math.min(soonest, tonumber(call('ZRANGE', EXPIRIES, 0, 0, 'WITHSCORES')[2]) or soonest)
   local wait = math.max(0, soonest - now)
   if memo then
     call('SET', memo, now + REFUSED_MS .. '|' .. wait .. '|' .. cjson.encode(reasons), 'PX', REFUSED_MS)

@@ -1,20 +1,21 @@
--- The third part of acquire: all that decides is read; from here on only writes that cannot be refused (an error would not
--- roll them back).
-local expires, out, ids = now + ARGV[5], {moved and 'moved' or 'ok'}, {}
+-- The third part of acquire: writes the leases. Nothing is decided here, and no write can fail: an error would not roll back
+-- the ones before it.
+local expires, out, ids = now + ARG.ttl_ms, {moved and 'moved' or 'ok'}, {}
 for i, g in ipairs(picks) do ids[i] = g[2] end
 if pin then session = session .. '~' .. since end
-local fence = call('XADD', LOG, '*', 'g', table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
+local fence = call('XADD', JOURNAL, '*', ENTRY.grant,
+  table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
 local records, due, gone, uses = {}, {}, {}, {}
 for i, g in ipairs(picks) do
   local id = g[2]
   ids[i] = base .. '.' .. i
   records[2 * i - 1], records[2 * i] = ids[i], table.concat({owner, id, g[3], target, instant, fence, session, ''}, '|')
-  due[2 * i - 1], due[2 * i] = expires, 'l' .. ids[i]
+  due[2 * i - 1], due[2 * i] = expires, END.lease .. ids[i]
   out[i + 1] = {ids[i], id, fence, expires, now, g.facts, session}
   if not joined then
     if g[3] ~= '' then call('HINCRBY', EXITS, g[3], 1) end
-    if g.times then  -- once for each proxy, however many of its slots
-      call('HSET', PROXY .. id, 'h', g.held + g.times, 'n', g.used + g.times)
+    if g.times then  -- once per proxy, for all of its slots
+      call('HSET', PROXY .. id, F.holders, g.held + g.times, F.grants, g.used + g.times)
       if g.held + g.times >= g.slots then
         for set in g.sets:gmatch('%S+') do
           if not gone[set] then gone[set] = {} end
@@ -28,22 +29,22 @@ for i, g in ipairs(picks) do
 end
 for set, members in pairs(gone) do call('ZREM', P .. set, unpack(members)) end
 call('HSET', LEASES, unpack(records))
-call('ZADD', DUE, unpack(due))
+call('ZADD', EXPIRIES, unpack(due))
 call('SADD', HELD .. owner, unpack(ids))
 if uses[1] then
-  call('ZADD', pace, unpack(uses))
-  call('ZADD', DUE, 'NX', now + TIDY_MS, 'p' .. target)
+  call('ZADD', paced_by, unpack(uses))
+  call('ZADD', EXPIRIES, 'NX', now + TIDY_MS, END.numbers .. target)
 end
-if probe then call('HSET', TARGETS, target, 'h' .. ids[1]) end
+if probe then call('HSET', BREAKERS, target, BREAKER.half_open .. ids[1]) end
 if pin then
-  call('HINCRBY', JOINT, pin .. '~' .. since .. '|' .. picks[1][2], 1)
+  call('HINCRBY', SESSION_HOLDERS, pin .. '~' .. since .. '|' .. picks[1][2], 1)
   call('HSET', PINS, pin, picks[1][2] .. '|' .. since)
-  call('ZADD', DUE, math.min(now + ARGV[14], since + ARGV[15]), 's' .. pin)
+  call('ZADD', EXPIRIES, math.min(now + ARG.pin_ms, since + ARG.pin_total_ms), END.pin .. pin)
 end
-for _, key in ipairs({ARGV[8], ARGV[11] == '1' and base or ''}) do
+for _, key in ipairs({ARG.request_key, ARG.repeated == '1' and base or ''}) do
   if key ~= '' then
-    call('HSET', ASKED, key, table.concat({base, #picks, ARGV[9]}, '|'))
-    call('ZADD', DUE, now + ARGV[10], 'i' .. key)
+    call('HSET', IDEMPOTENCY, key, table.concat({base, #picks, ARG.fingerprint}, '|'))
+    call('ZADD', EXPIRIES, now + ARG.keep_ms, END.idempotency .. key)
   end
 end
 return out

@@ -1,38 +1,42 @@
--- The shared head: the caller sends a script's first line, this text and the rest of the script as one (a serverless cache
--- has no FUNCTION). KEYS[1] is the pool's hash tag; leases/keys.py explains every key. Times are whole milliseconds of the
--- server's clock: 13 digits, since `..` keeps 14. What a script sees as over it ends in that same step, so that a clock that
--- jumps back revives nothing.
+-- The shared head. scripts.py joins a script's first line, this text and the rest of the script (a serverless cache has no
+-- FUNCTION) and replaces the names in capitals with a dot, whose tables are in keys.py. KEYS[1] is the pool's hash tag.
+-- Times are whole milliseconds of the server's clock, 13 digits, since `..` prints 14. A script that sees something as expired
+-- ends it in the same step, so that it stays expired if the clock jumps back.
 local P, call = KEYS[1] .. ':', redis.call
-local POOL, PROXY, FRESH, LEASES, DUE = P .. 'pool', P .. 'p:', P .. 'fresh', P .. 'leases', P .. 'due'
-local HELD, ASKED, REFUSED, LOG, EXITS = P .. 'held:', P .. 'asked', P .. 'refused', P .. 'log', P .. 'exits'
-local PACE, FAILS, TARGETS, PINS, JOINT = P .. 'pace:', P .. 'fails:', P .. 'targets', P .. 'pins', P .. 'joint'
+local SETTINGS, PROXY, FRESH = P .. KEY.settings, P .. KEY.proxy, P .. KEY.fresh
+local LEASES, EXPIRIES, HELD, JOURNAL = P .. KEY.leases, P .. KEY.expiries, P .. KEY.held, P .. KEY.journal
+local IDEMPOTENCY, REFUSALS, EXITS, PINS = P .. KEY.idempotency, P .. KEY.refusals, P .. KEY.exits, P .. KEY.pins
+local NOT_BEFORE, FAILURES, BREAKERS = P .. KEY.not_before, P .. KEY.failures, P .. KEY.breakers
+local SESSION_HOLDERS = P .. KEY.session_holders
 local TIDY_MS, TIDY = 60000, 1000
 local t = call('TIME')
-local instant = t[1] .. ('00000' .. t[2]):sub(-6, -4)  -- as text, for keeping: Lua prints a number at the price of a call
+local instant = t[1] .. ('00000' .. t[2]):sub(-6, -4)  -- as text, to be stored: Lua converts a number at the cost of a call
 local now = tonumber(instant)
 
--- Whether a proxy may take one holder more: its check is fresh, its breaker not open (half-open: one probe), a slot free.
+-- Whether a proxy can take one more holder: its check is fresh, its breaker not open (half-open: one probe), a slot free.
 local function has_room(fresh, held, slots, breaker)
-  return breaker ~= 'o' and tonumber(fresh) > now and held < (breaker == 'h' and 1 or tonumber(slots))
+  return breaker ~= BREAKER.open and tonumber(fresh) > now and held < (breaker == BREAKER.half_open and 1 or tonumber(slots))
 end
 
--- The functions by which things end and come back. Made when first asked for: to make one costs as much as a call of the
--- server, and most leases are granted while nothing ends.
+-- The functions that end leases and return proxies. Created on first use: creating one costs as much as a Redis call, and
+-- most leases are granted while nothing ends.
 local made
 local function rules()
   if made then return made end
 
-  -- Out of the ready sets.
+  -- Removes a member from its ready sets.
   local function pull(member, sets)
     for set in sets:gmatch('%S+') do call('ZREM', P .. set, member) end
   end
 
-  -- Whether a proxy stands in the ready sets. The only place that decides.  O(log n)
+  -- Adds a proxy to its ready sets or removes it. No other function decides that.  O(log n)
   local function place(id)
-    local p = call('HMGET', PROXY .. id, 'm', 's', 'z', 'e', 'h', 'c', 'b')
+    local p = call('HMGET', PROXY .. id, F.member, F.score, F.sets, F.fresh_until, F.holders, F.slots, F.breaker)
     local held = tonumber(p[5]) or 0
     if not p[1] then
-      if held == 0 then call('HDEL', PROXY .. id, 'j', 'h', 'n', 'f', 'b') end  -- removed: its URL goes with the last holder
+      if held == 0 then  -- removed: its URL is deleted with the last holder
+        call('HDEL', PROXY .. id, F.facts, F.holders, F.grants, F.failures, F.breaker)
+      end
     elseif has_room(p[4], held, p[6], p[7]) then
       for set in p[3]:gmatch('%S+') do call('ZADD', P .. set, p[2], p[1]) end
     else
@@ -40,105 +44,114 @@ local function rules()
     end
   end
 
-  -- A lease's record: owner, proxy, exit, target, granted, fence, session~since, outcome; [9] is its end.
+  -- A lease's record as a list, with the positions of table L in keys.py; its end is stored in EXPIRIES.
   local function parse(record, ends)
     local lease = {record:match('^(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.-)|(.*)$')}
-    lease[9] = ends
+    lease[L.ends] = ends
     return lease
   end
 
-  -- What the journal says of a lease.
+  -- A lease as a journal entry.
   local function entry(id, lease)
-    return table.concat({id, lease[1], lease[2], lease[4], lease[5], lease[9], lease[8]}, '|')
+    return table.concat({id, lease[L.owner], lease[L.proxy], lease[L.target], lease[L.granted], lease[L.ends],
+                         lease[L.outcome]}, '|')
   end
 
-  -- What a lease answer is made of.
+  -- A lease as the scripts return it.
   local function shown(id, lease)
-    return {id, lease[2], lease[6], lease[9], lease[5], call('HGET', PROXY .. lease[2], 'j'), lease[7]}
+    local facts = call('HGET', PROXY .. lease[L.proxy], F.facts)
+    return {id, lease[L.proxy], lease[L.fence], lease[L.ends], lease[L.granted], facts, lease[L.session]}
   end
 
-  -- Ends a lease and writes it down, with the outcome if one was just told: the quota comes back; the holder too, unless
-  -- further leases of its session stand on the proxy; a target's probe frees its slot.  O(log n)
-  local function finish(kind, id, lease, told)
-    call('ZREM', DUE, 'l' .. id)
+  -- Ends a lease and writes it to the journal, with the outcome if one was just reported. The quota is returned, and the
+  -- holder, too, unless the session has more leases of the proxy; a target's probe frees its slot.  O(log n)
+  local function finish(kind, id, lease, has_outcome)
+    call('ZREM', EXPIRIES, END.lease .. id)
     call('HDEL', LEASES, id)
-    call('SREM', HELD .. lease[1], id)
+    call('SREM', HELD .. lease[L.owner], id)
     local text = entry(id, lease)
-    if told then call('XADD', LOG, '*', 'o', text, kind, text) else call('XADD', LOG, '*', kind, text) end
-    if lease[4] ~= '' and call('HGET', TARGETS, lease[4]) == 'h' .. id then call('HSET', TARGETS, lease[4], 'h') end
-    if lease[7] ~= '' then
-      local joint = lease[1] .. '|' .. lease[7] .. '|' .. lease[2]
-      if call('HINCRBY', JOINT, joint, -1) > 0 then return end
-      call('HDEL', JOINT, joint)
+    if has_outcome then call('XADD', JOURNAL, '*', ENTRY.outcome, text, kind, text) else call('XADD', JOURNAL, '*', kind, text) end
+    local target, exit = lease[L.target], lease[L.exit]
+    if target ~= '' and call('HGET', BREAKERS, target) == BREAKER.half_open .. id then  -- it was the probe
+      call('HSET', BREAKERS, lease[L.target], BREAKER.half_open)
     end
-    if lease[3] ~= '' and call('HINCRBY', EXITS, lease[3], -1) <= 0 then call('HDEL', EXITS, lease[3]) end
-    call('HINCRBY', PROXY .. lease[2], 'h', -1)
-    place(lease[2])
+    if lease[L.session] ~= '' then
+      local holder = lease[L.owner] .. '|' .. lease[L.session] .. '|' .. lease[L.proxy]
+      if call('HINCRBY', SESSION_HOLDERS, holder, -1) > 0 then return end
+      call('HDEL', SESSION_HOLDERS, holder)
+    end
+    if exit ~= '' and call('HINCRBY', EXITS, exit, -1) <= 0 then call('HDEL', EXITS, exit) end
+    call('HINCRBY', PROXY .. lease[L.proxy], F.holders, -1)
+    place(lease[L.proxy])
   end
 
-  -- A live lease of this owner; nil for unknown, foreign and overdue alike.
+  -- A live lease of this owner; nil if it is unknown, another owner's or expired.
   local function find(id, owner)
     local record = call('HGET', LEASES, id)
     if not record then return nil end
-    local lease = parse(record, call('ZSCORE', DUE, 'l' .. id) or '0')
-    if tonumber(lease[9]) <= now then finish('x', id, lease) return nil end
-    return lease[1] == owner and lease or nil
+    local lease = parse(record, call('ZSCORE', EXPIRIES, END.lease .. id) or '0')
+    if tonumber(lease[L.ends]) <= now then finish(ENTRY.expiry, id, lease) return nil end
+    return lease[L.owner] == owner and lease or nil
   end
 
-  -- A target's breaker as it is now: nil (closed), 'o', 'h', or 'h' and its probe's lease; what of it is over ends here.
+  -- A target's breaker: nil (closed), open, half-open, or half-open and the lease id of its probe. Applies what has expired.
   local function target_state(target)
-    local state = call('HGET', TARGETS, target)
-    if state == 'o' and tonumber(call('ZSCORE', DUE, 'q' .. target) or 0) <= now then
-      call('HSET', TARGETS, target, 'h')
-      return 'h'
+    local state = call('HGET', BREAKERS, target)
+    if state == BREAKER.open and tonumber(call('ZSCORE', EXPIRIES, END.target_breaker .. target) or 0) <= now then
+      call('HSET', BREAKERS, target, BREAKER.half_open)
+      return BREAKER.half_open
     end
-    if state and #state > 1 and not find(state:sub(2), call('HGET', LEASES, state:sub(2)):match('^[^|]*')) then return 'h' end
+    local probe = state and #state > 1 and state:sub(2)
+    if probe and not find(probe, call('HGET', LEASES, probe):match('^[^|]*')) then return BREAKER.half_open end
     return state or nil
   end
 
-  -- Forgets at most TIDY old numbers of a target; comes again while some are left.
+  -- Deletes at most TIDY expired numbers of a target; scheduled again while there are more.
   local function tidy(target)
-    local old = call('ZRANGE', PACE .. target, '-inf', now, 'BYSCORE', 'LIMIT', 0, TIDY)
-    if old[1] then call('ZREM', PACE .. target, unpack(old)) end
-    local fails = call('HGETALL', FAILS .. target)
+    local old = call('ZRANGE', NOT_BEFORE .. target, '-inf', now, 'BYSCORE', 'LIMIT', 0, TIDY)
+    if old[1] then call('ZREM', NOT_BEFORE .. target, unpack(old)) end
+    local fails = call('HGETALL', FAILURES .. target)
     for i = 1, #fails, 2 do
-      if tonumber(fails[i + 1]:match('^%d+')) + TIDY_MS <= now then call('HDEL', FAILS .. target, fails[i]) end
+      if tonumber(fails[i + 1]:match('^%d+')) + TIDY_MS <= now then call('HDEL', FAILURES .. target, fails[i]) end
     end
-    if call('EXISTS', PACE .. target, FAILS .. target) > 0 then
-      call('ZADD', DUE, now + (old[TIDY] and 1 or TIDY_MS), 'p' .. target)
+    if call('EXISTS', NOT_BEFORE .. target, FAILURES .. target) > 0 then
+      call('ZADD', EXPIRIES, now + (old[TIDY] and 1 or TIDY_MS), END.numbers .. target)
     end
   end
 
   local by_kind = {
-    i = function(key) call('HDEL', ASKED, key) end,
-    s = function(pin) call('HDEL', PINS, pin) end,
-    p = tidy,
-    b = function(id)
-      if call('HGET', PROXY .. id, 'b') == 'o' then call('HSET', PROXY .. id, 'b', 'h') place(id) end
+    [END.idempotency] = function(key) call('HDEL', IDEMPOTENCY, key) end,
+    [END.pin] = function(pin) call('HDEL', PINS, pin) end,
+    [END.numbers] = tidy,
+    [END.proxy_breaker] = function(id)
+      if call('HGET', PROXY .. id, F.breaker) == BREAKER.open then
+        call('HSET', PROXY .. id, F.breaker, BREAKER.half_open)
+        place(id)
+      end
     end,
-    v = function(id)
+    [END.version] = function(id)
       if call('HLEN', PROXY .. id) == 1 then call('DEL', PROXY .. id) end
     end,
   }
 
-  -- Ends what is overdue: members of `due`, each with its end; returns how many were leases.
+  -- Ends expired things: members of EXPIRIES, each with its end. Returns how many were leases.
   local function settle(due)
     local ended = 0
     for i = 1, #due, 2 do
       local kind, id = due[i]:sub(1, 1), due[i]:sub(2)
-      local record = kind == 'l' and call('HGET', LEASES, id)
+      local record = kind == END.lease and call('HGET', LEASES, id)
       if record then
-        finish('x', id, parse(record, due[i + 1]))
+        finish(ENTRY.expiry, id, parse(record, due[i + 1]))
         ended = ended + 1
       else
-        call('ZREM', DUE, due[i])
+        call('ZREM', EXPIRIES, due[i])
         if by_kind[kind] then by_kind[kind](id) end
       end
     end
     return ended
   end
 
-  -- Takes at most n proxies whose check is too old out of the ready sets; returns how many.
+  -- Removes at most n proxies whose check is too old from the ready sets; returns how many.
   local function freshen(n)
     local stale = call('ZRANGE', FRESH, '-inf', now, 'BYSCORE', 'LIMIT', 0, n)
     for _, id in ipairs(stale) do
@@ -153,9 +166,9 @@ local function rules()
   return made
 end
 
--- Handles at most n overdue things; returns how many, and how many of them were leases.
+-- Ends at most n expired things; returns how many, and how many of them were leases.
 local function purge(n)
-  local due = call('ZRANGE', DUE, '-inf', instant, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
+  local due = call('ZRANGE', EXPIRIES, '-inf', instant, 'BYSCORE', 'LIMIT', 0, n, 'WITHSCORES')
   if not due[1] then return 0, 0 end
   return #due / 2, rules().settle(due)
 end

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Reads a session and moves its end on.  O(1)
--- KEYS[1] the session (HASH: body, version, since; TTL)  ARGV: idle seconds, most seconds  →  {body, version, seconds left} or nil
+-- session_get: reads a session and extends it by idle_seconds, to at most life_seconds after its creation.  O(1)
+-- KEYS[1] the session (HASH: body, version, since; TTL).   Result {body, version, seconds left} · nil
 local t = redis.call('TIME')
-local kept = redis.call('HMGET', KEYS[1], 'body', 'version', 'since')
-if not kept[1] then return nil end
-local left = math.min(tonumber(ARGV[1]), tonumber(kept[3]) + tonumber(ARGV[2]) - t[1])
+local stored = redis.call('HMGET', KEYS[1], 'body', 'version', 'since')
+if not stored[1] then return nil end
+local left = math.min(tonumber(ARG.idle_seconds), tonumber(stored[3]) + tonumber(ARG.life_seconds) - t[1])
 if left <= 0 then
   redis.call('UNLINK', KEYS[1])
   return nil
 end
 redis.call('EXPIRE', KEYS[1], left)
-return {kept[1], kept[2], left}
+return {stored[1], stored[2], left}

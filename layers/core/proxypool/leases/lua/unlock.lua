@@ -1,4 +1,3 @@
 #!lua flags=allow-oom
--- unlock: gives the expiry run's lock back, if it is still this run's.
--- ARGV run id
-if call('GET', P .. 'lock') == ARGV[1] then call('DEL', P .. 'lock') end
+-- unlock: deletes the expiry run's lock if this run still holds it.
+if call('GET', P .. KEY.lock) == ARG.run then call('DEL', P .. KEY.lock) end

@@ -1,4 +1,4 @@
-"""The operator's settings as acquire reads them: fields of the pool's hash. Pure."""
+"""The operator's settings as fields of the pool's hash, where acquire.lua reads them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTIONAL: Final = frozenset(_NAMES.get(name, name) for name in _NUMBERS)
 
 
 def pool_fields(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What stands in the pool's hash for these settings; whatever of OPTIONAL and of rates is not named there goes."""
+    """The fields of the pool's hash for these settings. OPTIONAL fields and rates that are not among them are to be deleted."""
     fields = {"paused": "1" if settings.get("paused") else "0"}
     for name, factor in _NUMBERS.items():
         if settings.get(name) is not None:
@@ -27,9 +27,9 @@ def pool_fields(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def rate_field(rate: str) -> tuple[str, str]:
-    """A rate `target=uses/seconds[+burst]` as (target, "gap_ms burst"); the target `*` is every other one.
+    """A rate `target=uses/seconds[+burst]` as (target, "gap_ms burst"); the target `*` stands for all others.
 
-    An exit is used for the target once in gap_ms on average, and `burst` times more at once (0 if not said).
+    An exit is used for the target once per gap_ms on average, and `burst` times more at once (default 0). Raises ValueError.
     """
     found = _PARTS.fullmatch(rate)
     if found is None:

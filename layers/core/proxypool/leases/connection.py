@@ -1,7 +1,7 @@
-"""One connection to Redis, in its own protocol (RESP2) on a socket: a deadline for each call, no retry, no vendor's library.
+"""One connection to Redis: RESP2 on a socket, a deadline per call, no retry, no vendor's library.
 
-The lease function pays for every import at its cold start and for every microsecond of each call; of a client's many
-features a pool needs one command at a time, to the one node that holds its slot.
+Every import adds to the cold start of the lease function, and every layer to the time of a call. Of a client library's
+features a pool needs one: one command at a time, to the node that holds its slot.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 CONNECT_SECONDS: Final = 0.8  # TLS and AUTH included
-TIMEOUT_SECONDS: Final = 1.0  # from a command to its whole answer
+TIMEOUT_SECONDS: Final = 1.0  # from a command to its complete answer
 DEFAULT_PORT: Final = 6379
 CHUNK_BYTES: Final = 65_536
 
 
-class Refused(Exception):
-    """The server answered with an error: its first word (OOM, READONLY, NOSCRIPT, …) and the rest."""
+class ErrorReply(Exception):
+    """An error answer of the server: its `code` (OOM, READONLY, NOSCRIPT, …) and the rest of the text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a server is, and what a new connection says first."""
+    """A server's address and credentials."""
 
     host: str
     port: int
@@ -50,18 +50,18 @@ class Address:
         )
 
 
-class Wire:
-    """An open connection. After any error but Refused it is of no more use: close it."""
+class Connection:
+    """An open connection. After any error except ErrorReply it must be closed."""
 
     def __init__(self, address: Address) -> None:
-        """Connects and authenticates; raises OSError (TimeoutError included) or Refused."""
+        """Connects and authenticates; raises OSError (TimeoutError included) or ErrorReply."""
         self._deadline = time.monotonic() + CONNECT_SECONDS
         self._unread = bytearray()
         self._socket = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.tls:
-                import ssl  # a fifth of the cold start, where there is no TLS
+                import ssl  # a fifth of the cold start, and not needed without TLS
 
                 self._socket.settimeout(self._left())
                 self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=address.host)
@@ -77,16 +77,16 @@ class Wire:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the server has hung up (or sent what nobody asked for) since the last call."""
+        """Whether the server has closed the connection, or sent unexpected data, since the last call."""
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def call(self, *args: str | int) -> Any:
-        """The answer to one command: text, int, None or a list of these; raises Refused or OSError."""
+        """The answer to one command: text, int, None or a list of these; raises ErrorReply or OSError."""
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
         return self._exchange(*args)
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._socket.close()
 
     def _exchange(self, *args: str | int) -> Any:
@@ -101,7 +101,7 @@ class Wire:
     def _left(self) -> float:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise TimeoutError("the answer is late")
+            raise TimeoutError("no answer in time")
         return left
 
     def _answer(self) -> Any:
@@ -116,17 +116,17 @@ class Wire:
         if kind == b"+":
             return rest.decode()
         if kind == b"-":
-            raise Refused(rest.decode(errors="replace"))
+            raise ErrorReply(rest.decode(errors="replace"))
         raise OSError("not an answer of Redis")
 
     def _list(self, size: int) -> list[Any]:
-        """The members, all of them read: an error among them leaves nothing behind on the connection."""
+        """The items of an array. All are read even if one is an error, so that nothing remains on the connection."""
         out: list[Any] = []
-        refused: Refused | None = None
+        refused: ErrorReply | None = None
         for _ in range(size):
             try:
                 out.append(self._answer())
-            except Refused as error:
+            except ErrorReply as error:
                 refused = error
         if refused:
             raise refused
@@ -150,5 +150,5 @@ class Wire:
         self._socket.settimeout(self._left())
         data = self._socket.recv(CHUNK_BYTES)
         if not data:
-            raise ConnectionError("the server hung up")
+            raise ConnectionError("the server closed the connection")
         self._unread += data
