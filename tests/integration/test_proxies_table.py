@@ -69,10 +69,10 @@ def test_the_result_of_a_late_loser_is_discarded(table: ProxyTable) -> None:
 def test_evidence_is_folded_above_its_journal_id_only(table: ProxyTable) -> None:
     """I23: a replayed journal changes nothing."""
     _fill(table, 1)
-    facts = LeaseFacts(ok=1, granted=1, jid="0000000000002-000000")
+    facts = LeaseFacts(ok=1, granted=1, journal_id="0000000000002-000000")
     assert table.fold_lease(a_proxy(0).id, facts)
     assert not table.fold_lease(a_proxy(0).id, facts)
-    assert not table.fold_lease(a_proxy(0).id, replace(facts, jid="0000000000001-000009"))
+    assert not table.fold_lease(a_proxy(0).id, replace(facts, journal_id="0000000000001-000009"))
 
 
 def test_a_retired_proxy_is_due_nowhere_and_no_list_revives_it(table: ProxyTable) -> None:
@@ -90,7 +90,7 @@ def test_a_retired_proxy_is_due_nowhere_and_no_list_revives_it(table: ProxyTable
 def test_a_row_survives_the_way_through_the_table_and_is_under_a_kilobyte(table: ProxyTable) -> None:
     record = a_record(
         1, proxy=a_proxy(1, username="user", password="p" * 64), tags=frozenset({"a", "b"}), sources=frozenset({"s" * 36}),
-        last_checked_at=NOW, next_check_at=NOW + timedelta(seconds=600), lease=LeaseFacts(ok=1.5, granted=2, jid="1"),
+        last_checked_at=NOW, next_check_at=NOW + timedelta(seconds=600), lease=LeaseFacts(ok=1.5, granted=2, journal_id="1"),
         check=CheckFacts(passed=1.25, failed=2, count=3, latency_ms=12.5, exit_ip="203.0.113.7", country="us", https=True, last_success_at=NOW),
     )  # fmt: skip
     aws.client("dynamodb").put_item(TableName=table.table_name, Item=to_item(record).serialize())

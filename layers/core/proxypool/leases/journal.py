@@ -108,11 +108,11 @@ def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
 
 def evidence(facts: LeaseFacts, entries: Sequence[Entry]) -> LeaseFacts:
     """A proxy's facts with those of its entries, in order, that they do not hold yet; older outcomes fade."""
-    known = facts.jid
+    known = facts.journal_id
     for entry in entries:
         if entry.jid <= known:
             continue
-        facts = replace(facts, jid=entry.jid, granted=facts.granted + (entry.kind is Kind.GRANT))
+        facts = replace(facts, journal_id=entry.jid, granted=facts.granted + (entry.kind is Kind.GRANT))
         if entry.kind is Kind.EXCUSE:
             facts = replace(facts, bad=max(0.0, facts.bad - 1))
         elif entry.kind is Kind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):

@@ -32,7 +32,7 @@ from proxypool.errors import (
 from proxypool.leases.cache import ANSWER_SECONDS, Cache
 from proxypool.leases.keys import ANY_COUNTRY, ready_set
 from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, cool_seconds
-from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
+from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
 RETRY_AFTER_SECONDS = 5
@@ -41,7 +41,7 @@ RETRIED = 10  # which argument of acquire.lua says that the call may have been m
 PIN_SECONDS = 3_600  # a session's pin slides by this
 PIN_TOTAL_SECONDS = 86_400
 SECOND = timedelta(seconds=1)
-SESSION_PLACE = quote(SESSION, safe="")  # as a gateway's URL has it
+SESSION_PLACE = quote(SESSION_PLACEHOLDER, safe="")  # as a gateway's URL has it
 
 
 class Strategy(StrEnum):

@@ -54,7 +54,7 @@ _CHECK_NAMES = {
     "exits": "g",
     "asn": "w",
     "basis": "v",
-    "light": "m",
+    "checks_since_full": "m",
     "targets": "k",
 }  # fmt: skip  (attributes are short: the item stays under 1 KB)
 _LEASE_NAMES = {"ok": "o", "bad": "b", "granted": "g"}
@@ -241,12 +241,16 @@ class ProxyTable:
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
-        if not facts.jid:
+        if not facts.journal_id:
             raise ValueError("a journal id is needed")
         item = self._model(proxy_id)
-        above = ProxyItem.jid.does_not_exist() | (ProxyItem.jid < facts.jid)
+        above = ProxyItem.jid.does_not_exist() | (ProxyItem.jid < facts.journal_id)
         values = {_LEASE_NAMES[name]: getattr(facts, name) for name in _LEASE_NAMES}
-        actions: list[Any] = [ProxyItem.lease.set(values), ProxyItem.jid.set(facts.jid), ProxyItem.version.add(1)]
+        actions: list[Any] = [
+            ProxyItem.lease.set(values),
+            ProxyItem.jid.set(facts.journal_id),
+            ProxyItem.version.add(1),
+        ]
         return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
 
     def describe(
@@ -339,7 +343,7 @@ def to_item(record: ProxyRecord) -> ProxyItem:
         slots=record.slots if record.slots > 1 else None, claim=record.claim, version=record.version,
         check=_pack(record.check, CheckFacts(), _CHECK_NAMES) or None,
         lease=_pack(record.lease, LeaseFacts(), _LEASE_NAMES) or None,
-        jid=record.lease.jid or None,
+        jid=record.lease.journal_id or None,
     )  # fmt: skip
 
 
@@ -416,7 +420,7 @@ def _pack(facts: Any, empty: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _unpack_check(packed: Mapping[str, Any]) -> CheckFacts:
     values = {name: packed[short] for name, short in _CHECK_NAMES.items() if short in packed}
-    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "light", "asn"):
+    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "checks_since_full", "asn"):
         if name in values:
             values[name] = int(values[name])
     if "anonymity" in values:
@@ -436,7 +440,10 @@ def _target(text: str) -> TargetFact:
 def _unpack_lease(packed: Mapping[str, Any], jid: str) -> LeaseFacts:
     values = {name: packed[short] for name, short in _LEASE_NAMES.items() if short in packed}
     return LeaseFacts(
-        ok=float(values.get("ok", 0)), bad=float(values.get("bad", 0)), granted=int(values.get("granted", 0)), jid=jid
+        ok=float(values.get("ok", 0)),
+        bad=float(values.get("bad", 0)),
+        granted=int(values.get("granted", 0)),
+        journal_id=jid,
     )
 
 
