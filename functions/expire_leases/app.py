@@ -35,5 +35,5 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
             log.warning("expire_leases failed", error=type(error).__name__, retrying=True, attempt=1)
             time.sleep(settings().expire_retry_seconds)
             run.counts |= bridge().run(context.aws_request_id, until=until)
-        census.refresh(bridge().proxies, state, now=clock.now())
+        census.refresh_sizes(bridge().proxies, state, now=clock.now())
     return run.counts

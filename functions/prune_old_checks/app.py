@@ -17,11 +17,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     this, left = pruner(), context.get_remaining_time_in_millis
     ttl = this.settings.result_ttl_seconds
     with tasks.run(TASK, run_id=context.aws_request_id, state=this.state, result_ttl_seconds=ttl) as run:
-        run.counts.update(this.old_checks(now=clock.now(), seconds_left=lambda: left() / 1000))
+        run.counts.update(this.prune_old_checks(now=clock.now(), seconds_left=lambda: left() / 1000))
     return run.counts
 
 
 @cache
 def pruner() -> Pruner:
     """The one of this process."""
-    return Pruner.of(settings())
+    return Pruner.from_settings(settings())

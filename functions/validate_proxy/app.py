@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from proxypool import queues, state, tasks
-from proxypool.checks.batch import Outcome
+from proxypool.checks.batch import BatchResult
 from proxypool.checks.table import ChecksTable
 from proxypool.checks.validate import Validator
 from proxypool.errors import MessageError
@@ -53,7 +53,7 @@ def _validate(readable: list[tuple[dict[str, Any], ValidateMessage]], context: A
     return [record["messageId"] for record, _ in lost]
 
 
-def _run(this: Validator, messages: dict[str, ValidateMessage], context: Any) -> Outcome:
+def _run(this: Validator, messages: dict[str, ValidateMessage], context: Any) -> BatchResult:
     run_id, ttl = context.aws_request_id, this.settings.result_ttl_seconds
     with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, is_queue_fed=True) as run:
         outcome = this.validate(messages, seconds=context.get_remaining_time_in_millis() / 1000)

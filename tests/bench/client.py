@@ -41,11 +41,11 @@ async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name:
         check_connect_seconds=min(seconds, Settings().check_connect_seconds),
         check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
-    bench = await direct.introduced(direct.bench(config, key))
-    assert bench is not None, "the judge is down"
+    context = await direct.probe_judges(direct.build_context(config, key))
+    assert context is not None, "the judge is down"
 
     async def ask(proxy: Proxy) -> dict[str, Any]:
-        return verdict(await pipeline.check(proxy, bench, now=now(), full=full, first=full))
+        return verdict(await pipeline.check(proxy, context, now=now(), full=full, is_first=full))
 
     return ask
 

@@ -29,7 +29,7 @@ from functions.lease import app as lease
 from functions.manage import app as manage
 from functions.scrape_source import app as scrape_source
 from functions.validate_proxy import app as validate_proxy
-from tests.integration.test_check_pipeline import Behaviour, forwarded, judging, port, response, serve
+from tests.integration.test_check_pipeline import Behaviour, forward, judge_behaviour, port, response, serve
 from tests.support.clock import Clock
 from tests.support.environment import environment
 from tests.support.servers import create_tables
@@ -52,7 +52,7 @@ def asks_for(password: str) -> Behaviour:
             writer.write(response(b"", status="407 Who are you"))
             return
         kept = b"\r\n".join(line for line in lines if not line.lower().startswith(b"proxy-"))
-        writer.write(await forwarded(kept))
+        writer.write(await forward(kept))
 
     return behave
 
@@ -142,7 +142,7 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
     prefix = f"c{uuid4().hex[:8]}-"
     tables, sqs = create_tables(prefix), aws.client("sqs")
     aws.client("s3").create_bucket(Bucket=prefix + "bodies")
-    servers = {"judge": judging, "good": asks_for(CANARY), "refusing": asks_for("another")}
+    servers = {"judge": judge_behaviour, "good": asks_for(CANARY), "refusing": asks_for("another")}
     with served(servers) as ports:
         known = Settings(
             sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"],

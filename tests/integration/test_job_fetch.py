@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from proxypool.checks.judge import new_nonce, read
+from proxypool.checks.judge import new_nonce, parse_answer
 from proxypool.jobs.fetch import Answer, Errand, Failed, fetch
 from proxypool.jobs.job import JobRequest
 from proxypool.local.farm import growing
 from proxypool.local.farm_kinds import KINDS, PASSWORD, USER, Spec
 from proxypool.network import loop
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
 from proxypool_client.outcome import Outcome
 
 KEY = b"the judge's key"
@@ -54,7 +54,7 @@ def test_a_page_comes_by_every_protocol_its_name_unresolved(
 
     answer = loop.run(page())
 
-    assert read(KEY, answer.body, nonce).peer == "127.69.0.1"
+    assert parse_answer(KEY, answer.body, nonce).peer == "127.69.0.1"
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -137,7 +137,7 @@ def test_a_proxys_name_that_leads_inside_is_not_connected_to(address: str) -> No
     async def lookup(host: str, port: int) -> list[str]:
         return ["8.8.8.8", address]
 
-    errand = Errand(request=JobRequest(url="https://shop.example/"), limits=Limits(lookup=lookup))
+    errand = Errand(request=JobRequest(url="https://shop.example/"), limits=FetchLimits(lookup=lookup))
     with pytest.raises(Failed) as failed:
         loop.run(fetch(errand, "http://proxy.example:3128", tls=ssl.create_default_context(), seconds=5))
 
@@ -153,7 +153,7 @@ def test_a_head_has_no_body_whatever_it_says_and_a_packed_page_is_unpacked() -> 
 
 
 def an_errand(url: str, method: str = "GET") -> Errand:
-    return Errand(request=JobRequest(url=url, method=method), allow_http=True, limits=Limits(allow_loopback=True))
+    return Errand(request=JobRequest(url=url, method=method), allow_http=True, limits=FetchLimits(allow_loopback=True))
 
 
 def run_with(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from proxypool.checks.batch import Outcome
+from proxypool.checks.batch import BatchResult
 from proxypool.leases.build import cache_of
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
@@ -224,7 +224,7 @@ def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
 ) -> None:
     """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
-    monkeypatch.setattr(app, "_run", lambda this, messages, context: Outcome(unfinished=set(messages)))
+    monkeypatch.setattr(app, "_run", lambda this, messages, context: BatchResult(unfinished=set(messages)))
 
     for attempt in ("1", "2"):
         event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
@@ -244,7 +244,7 @@ def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monk
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
     records = [{**record, "messageId": name} for name in ("first", "second")]
 
-    def broken(*_: Any) -> Outcome:
+    def broken(*_: Any) -> BatchResult:
         raise RuntimeError("ours")
 
     monkeypatch.setattr(app, "_run", broken)

@@ -21,7 +21,7 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
     first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
     admin.check(first)
     admin("DELETE /proxies/{id}", name=third)
-    census.refresh(admin.proxies, admin.state, now=clock.now() + census.OVERDUE + timedelta(seconds=1))
+    census.refresh_sizes(admin.proxies, admin.state, now=clock.now() + census.OVERDUE + timedelta(seconds=1))
     admin.state.put(GAUGES, {"at": clock.iso(clock.now()), "ready": 7, "leases_open": 2})
     admin.calls.clear()
 
@@ -48,7 +48,7 @@ def test_a_proxy_is_overdue_when_two_sweeps_have_passed_it_by(
     (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80))
     admin.check(proxy_id)
 
-    census.refresh(admin.proxies, admin.state, now=due_at + late)
+    census.refresh_sizes(admin.proxies, admin.state, now=due_at + late)
 
     assert admin("GET /stats/pool")[1]["overdue"] == overdue
 

@@ -21,7 +21,7 @@ from proxypool.jobs.run import Runner
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.worker import Outcomes, Worker
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.state import State
@@ -50,7 +50,7 @@ class Bench:
                 leases=Leases(pool, behalf_header),
                 gate=Gate(known.need("state_table")),
                 robots=self.robots,
-                limits=Limits(allow_loopback=known.allow_loopback),
+                limits=FetchLimits(allow_loopback=known.allow_loopback),
                 tls=self.tls,
                 page_seconds=known.fetch_page_seconds,
                 behalf_header=behalf_header,

@@ -20,10 +20,27 @@ from proxypool import clock
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_url, refusal, without
+from proxypool.network.address import (
+    FORBIDDEN,
+    Refusal,
+    Url,
+    is_address,
+    parse_url,
+    refusal_reason,
+    without_reasons,
+)
 from proxypool.network.deadline import Deadline
-from proxypool.network.fetch import Limits, unpacked
-from proxypool.network.tunnel import Fault, Hop, Login, Message, Response, Wire, WireError, ask_any
+from proxypool.network.fetch import FetchLimits, decode_body
+from proxypool.network.tunnel import (
+    Connection,
+    Credentials,
+    Fault,
+    HttpRequest,
+    ProxyHop,
+    Response,
+    TransportError,
+    send_request,
+)
 
 MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
@@ -75,7 +92,7 @@ class Errand:
     tokens: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)  # the session's
     allow_http: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: FetchLimits = field(default_factory=FetchLimits)
     received_bytes: int = 0
 
 
@@ -88,27 +105,27 @@ async def fetch(errand: Errand, proxy_url: str, *, tls: ssl.SSLContext, seconds:
         raise Failed(Outcome.TIMEOUT, "timeout") from error
     except SourceError as error:  # an encoding that nobody asked for: what the target sends
         raise Failed(Outcome.TARGET_ERROR, error.reason) from error
-    except WireError as error:
+    except TransportError as error:
         raise Failed(_blame(error), error.fault.value) from error
 
 
 def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
     """The target by its spelling; raises AddressRefused where the pool does not go there, whoever asks."""
     url = parse_url(text, allow_http=allow_http)
-    reason = refusal(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
+    reason = refusal_reason(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
     if reason:
         raise AddressRefused(reason)
     return url
 
 
-async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
+async def _follow(hop: ProxyHop, proxy_url: str, errand: Errand) -> Answer:
     """The page at the end of the redirects. Each hop has a connection of its own."""
     request = errand.request
     method, body = request.method, request.body.encode()
     home = url = _vet(request.url, errand, allow_http=errand.allow_http)
     for _ in range(MAX_HOPS + 1):
         same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
-        message = Message(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
+        message = HttpRequest(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
         response = await _ask(hop, proxy_url, url, message, errand)
         errand.jar.take(
             (value for name, value in response.headers if name == "set-cookie"), str(url), now=clock.now().timestamp()
@@ -116,7 +133,7 @@ async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
         headers = dict(response.headers)
         location = headers.get("location", "")
         if response.status not in _REDIRECTS or not location:
-            text = unpacked(response.body, headers.get("content-encoding", ""), errand.limits.max_decoded_bytes)
+            text = decode_body(response.body, headers.get("content-encoding", ""), errand.limits.max_decoded_bytes)
             return Answer(url=str(url), status=response.status, headers=headers, body=text)
         if response.status == 303 or (response.status in (301, 302) and method == "POST"):
             method, body = "GET", b""
@@ -124,11 +141,11 @@ async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
     raise Failed(Outcome.TARGET_ERROR, "too_many_redirects")
 
 
-async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, errand: Errand) -> Response:
+async def _ask(hop: ProxyHop, proxy_url: str, url: Url, message: HttpRequest, errand: Errand) -> Response:
     """One request, one answer, by a connection to the proxy's vetted address."""
     wire = await _connect(proxy_url, errand.limits)
     try:
-        return await ask_any(wire, hop, url, message, max_body_bytes=errand.limits.max_raw_bytes)
+        return await send_request(wire, hop, url, message, max_body_bytes=errand.limits.max_raw_bytes)
     except ValueError as error:
         raise Refused("header") from error
     finally:
@@ -136,26 +153,26 @@ async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, errand: Err
         errand.received_bytes += wire.received_bytes
 
 
-async def _connect(proxy_url: str, limits: Limits) -> Wire:
+async def _connect(proxy_url: str, limits: FetchLimits) -> Connection:
     """A literal private address was allowed by its source, or no lease would name it; a name that leads to one is refused."""
     parts = urlsplit(proxy_url)
     host = parts.hostname or ""
-    networks = without(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
+    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
     try:
         where = await guard.resolve(
             host, parts.port or 0, allow_loopback=limits.allow_loopback, networks=networks, lookup=limits.lookup
         )
     except AddressRefused as error:
         raise Failed(Outcome.PROXY_ERROR, "address_refused") from error
-    return await Wire.open(*where)
+    return await Connection.open(*where)
 
 
-def _hop(proxy_url: str, tls: ssl.SSLContext) -> Hop:
+def _hop(proxy_url: str, tls: ssl.SSLContext) -> ProxyHop:
     parts = urlsplit(proxy_url)
-    login = None
+    credentials = None
     if parts.username is not None:
-        login = Login(username=unquote(parts.username), password=unquote(parts.password or ""))
-    return Hop(protocol=parts.scheme, name=parts.hostname or "", tls=tls, login=login)
+        credentials = Credentials(username=unquote(parts.username), password=unquote(parts.password or ""))
+    return ProxyHop(protocol=parts.scheme, host=parts.hostname or "", tls=tls, credentials=credentials)
 
 
 def _vet(text: str, errand: Errand, *, allow_http: bool) -> Url:
@@ -190,7 +207,7 @@ def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
     return _TOKEN.sub(fill, value)
 
 
-def _blame(error: WireError) -> Outcome:
+def _blame(error: TransportError) -> Outcome:
     """Whose fault it is: of a tunnel that was refused the proxy's word decides, what is too large is the target's."""
     if error.fault is Fault.CREDENTIALS:
         return Outcome.CREDENTIALS

@@ -25,7 +25,7 @@ from proxypool.jobs.gate import Gate, NotNow
 from proxypool.jobs.job import Job, JobRequest
 from proxypool.jobs.leases import Leases
 from proxypool.jobs.robots import Robots
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
 
 WAIT_SECONDS: Final = 10.0  # for a proxy to come free, before the job is put back
 SPARE_LEASES: Final = 5  # leases given back unused, because they leave by an exit that was tried
@@ -64,7 +64,7 @@ class Runner:
     leases: Leases
     gate: Gate
     robots: Robots
-    limits: Limits
+    limits: FetchLimits
     tls: ssl.SSLContext
     page_seconds: float
     behalf_header: str  # the header that names whom the worker asks for

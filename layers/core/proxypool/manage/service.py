@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
-from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, read_rules
+from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, parse_rules
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.leases.operator_settings import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
@@ -151,7 +151,7 @@ class Manager:
     def proxy(self, proxy_id: str) -> dict[str, Any]:
         """One proxy, explained; raises NotFound."""
         record = self._proxy(proxy_id)
-        rules = read_rules(self.operator_settings()["targets"] or (), allow_loopback=self.settings.allow_loopback)
+        rules = parse_rules(self.operator_settings()["targets"] or (), allow_loopback=self.settings.allow_loopback)
         targets = frozenset(rule.host for rule in rules)
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings, targets=targets)}
 
@@ -244,6 +244,6 @@ class Manager:
 
 def _check_rules(values: Sequence[Mapping[str, Any]], known: Settings) -> None:
     try:
-        read_rules(values, allow_loopback=known.allow_loopback)
+        parse_rules(values, allow_loopback=known.allow_loopback)
     except ValueError as error:
         raise Invalid([{"field": "targets", "message": str(error)}]) from error

@@ -54,7 +54,7 @@ _CHECK_NAMES = {
     "exits": "g",
     "asn": "w",
     "basis": "v",
-    "light": "m",
+    "checks_since_full": "m",
     "targets": "k",
 }  # fmt: skip  (attributes are short: the item stays under 1 KB)
 _LEASE_NAMES = {"ok": "o", "bad": "b", "granted": "g"}
@@ -420,7 +420,7 @@ def _pack(facts: Any, empty: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _unpack_check(packed: Mapping[str, Any]) -> CheckFacts:
     values = {name: packed[short] for name, short in _CHECK_NAMES.items() if short in packed}
-    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "light", "asn"):
+    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "checks_since_full", "asn"):
         if name in values:
             values[name] = int(values[name])
     if "anonymity" in values:

@@ -10,7 +10,15 @@ from typing import Any, Final
 
 from proxypool import aws, clock
 from proxypool.errors import AddressRefused, Invalid
-from proxypool.network.address import FORBIDDEN, MAX_URL_CHARS, Refusal, is_address, parse_url, refusal, without
+from proxypool.network.address import (
+    FORBIDDEN,
+    MAX_URL_CHARS,
+    Refusal,
+    is_address,
+    parse_url,
+    refusal_reason,
+    without_reasons,
+)
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS
 from proxypool.settings import Settings
@@ -230,11 +238,11 @@ def url_refusal(source: Source, settings: Settings) -> str:
         url = parse_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:
         return error.reason
-    networks = without(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
-    reason = refusal(url.host, networks=networks, allow_loopback=local) if is_address(url.host) else ""
+    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
+    reason = refusal_reason(url.host, networks=networks, allow_loopback=local) if is_address(url.host) else ""
     if reason:
         count(Metric.SSRF_BLOCKED)
-    elif url.scheme == "http" and not source.allow_http and refusal(url.host) != Refusal.LOOPBACK:
+    elif url.scheme == "http" and not source.allow_http and refusal_reason(url.host) != Refusal.LOOPBACK:
         return Refusal.SCHEME
     return reason
 

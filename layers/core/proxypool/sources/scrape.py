@@ -22,7 +22,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
 from proxypool.sources import caps, health, report
-from proxypool.sources.formats import Parsed, parse
+from proxypool.sources.formats import ParseResult, parse
 from proxypool.sources.places import Body, Places
 from proxypool.sources.record import Source
 from proxypool.sources.report import Scraped
@@ -203,7 +203,7 @@ class Scraper:
         queues.send(url, [message], group=message.source_id, delay_seconds=delay_seconds)
 
 
-def _scraped(parsed: Parsed, stored: _Stored) -> Scraped:
+def _scraped(parsed: ParseResult, stored: _Stored) -> Scraped:
     return Scraped(
         new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
         valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),
