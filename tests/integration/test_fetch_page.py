@@ -43,6 +43,27 @@ def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str,
         assert world.pool.look("ann") == []
 
 
+@pytest.mark.parametrize("any_domain", [False, True])
+def test_an_international_host_that_was_accepted_is_fetched(
+    valkey_url: str, aws_endpoint: str, any_domain: bool
+) -> None:
+    """B1: the host is parsed once, and its ASCII form is what the domain rules, the lease and the proxy get."""
+    ascii_host = "xn--bcher-kva.example"
+    with a_world(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
+        world.proxies[0].hosts[ascii_host] = "127.0.0.1"
+        if not any_domain:
+            world.jobs.allow_domain(ascii_host, {"allow_http": True})
+        url = f"HTTP://Bücher.example:{world.site.port}/a"
+
+        job_id = str(world.jobs.submit("ann", {"url": url})["id"])
+        world.work(job_id)
+
+        job = world.job(job_id)
+        assert (job.state, job.reason) == (JobState.DONE, "")
+        assert job.request.url == world.result(job_id)["url"] == f"http://{ascii_host}:{world.site.port}/a"
+        assert world.site.seen[-1].headers["host"] == f"{ascii_host}:{world.site.port}"
+
+
 def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
     """Case 28: two attempts mean two, on two exits; the ban page is no result."""
     with a_world(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:

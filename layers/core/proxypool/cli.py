@@ -250,10 +250,3 @@ def _ask(method: str, path: str, url: str, as_json: bool, body: Any = None) -> A
 def _part(name: str) -> str:
     """An id as a part of a path."""
     return quote(name, safe="")
-
-
-def _text_of(file: str, as_json: bool) -> str:
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        fail(Exit.USAGE, f"{file} is neither a URL nor a file of text", as_json)

@@ -45,7 +45,7 @@ def queues_of(outputs: Mapping[str, str]) -> list[Queue]:
             dead_letter_url=outputs[f"{logical}DeadLetterQueueUrl"],
             state=state,
         )
-        for name, logical in (("scrape", "Scrape"), ("validate", "Validate"))
+        for name, logical in (("scrape", "Scrape"), ("validate", "Validate"), ("fetch", "Fetch"))
     ]
 
 

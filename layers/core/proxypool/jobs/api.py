@@ -14,6 +14,7 @@ from proxypool.jobs.fetch import SAFE_HEADERS, vetted
 from proxypool.jobs.job import Crawl, Job, JobRequest
 from proxypool.leases.api import lease_fields
 from proxypool.leases.sessions import SESSION_ID
+from proxypool.network.address import Url
 from proxypool.settings import Settings
 from proxypool.web import Field, read_fields
 
@@ -95,7 +96,8 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
     if not isinstance(body, dict):
         raise Invalid([{"field": prefix.rstrip(".") or "body", "message": "must be an object"}])
     values = _fields(body, job_fields(settings), prefix)
-    wrong = dict(_wrong_url(values, settings, domains))
+    url = _url(values["url"], settings)
+    wrong = {"url": url} if isinstance(url, str) else dict(_wrong_target(url, values, domains))
     wrong |= _wrong_headers(values["headers"])
     wrong |= {f"transform.{name}": text for name, text in _wrong_transform(values["transform"]).items()}
     if values["crawl"] is not None and not values["batch"]:
@@ -111,7 +113,7 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
         for name, value in lease.items()
         if name in values["lease"]
     }
-    request = JobRequest(**values | {"lease": given, "crawl": crawl or None})
+    request = JobRequest(**values | {"url": str(url), "lease": given, "crawl": crawl or None})
     if len(request.text()) > MAX_REQUEST_BYTES:
         raise Invalid([{"field": f"{prefix}body", "message": f"the request is over {MAX_REQUEST_BYTES} bytes as JSON"}])
     return Job(owner=owner, id=job_id or request.digest(), request=request)
@@ -124,11 +126,15 @@ def _fields(body: Mapping[str, Any], fields: Mapping[str, Field], prefix: str) -
         raise Invalid([{**one, "field": prefix + one["field"]} for one in error.extra["errors"]]) from error
 
 
-def _wrong_url(values: Mapping[str, Any], settings: Settings, domains: Domains) -> dict[str, str]:
+def _url(text: str, settings: Settings) -> Url | str:
+    """The parsed URL, which is what the job stores and every later step reads; else why it is refused."""
     try:
-        url = vetted(values["url"], allow_http=True, allow_loopback=settings.allow_loopback)
+        return vetted(text, allow_http=True, allow_loopback=settings.allow_loopback)
     except AddressRefused as error:
-        return {"url": f"is refused: {error.reason}"}
+        return f"is refused: {error.reason}"
+
+
+def _wrong_target(url: Url, values: Mapping[str, Any], domains: Domains) -> dict[str, str]:
     domain = domains.of(url.host)
     if domain is None:
         return {"url": f"domain {url.host} is not allowed"}

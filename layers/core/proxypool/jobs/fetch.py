@@ -60,11 +60,6 @@ class Answer:
     headers: Mapping[str, str]
     body: bytes
 
-    @property
-    def media_type(self) -> str:
-        """The content type without its parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
 
 @dataclass(slots=True, kw_only=True)
 class Errand:

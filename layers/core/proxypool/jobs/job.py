@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from proxypool.network.address import parse_url
 
 ID_BYTES: Final = 16
 
@@ -42,7 +43,7 @@ class Crawl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What is asked for. `lease` are filters of POST /leases; `transform` is its name and options; `batch` names the jobs that
+    """What is asked for. `url` is in the canonical form of `parse_url` (host in ASCII). `lease` are filters of POST /leases; `transform` is its name and options; `batch` names the jobs that
     belong together.
     """
 
@@ -62,8 +63,8 @@ class JobRequest:
 
     @property
     def host(self) -> str:
-        """The target's name, lower case."""
-        return (urlsplit(self.url).hostname or "").lower()
+        """The target's canonical host; raises AddressRefused where `url` is not canonical."""
+        return parse_url(self.url, allow_http=True).host
 
     def text(self) -> str:
         """The request in its one canonical form."""

@@ -30,7 +30,6 @@ from proxypool.table import Unbound, bind, execute, parameters
 
 FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
 SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most
-ITEMS_PER_GET = 100
 
 _CHECK_NAMES = {
     "passed": "p",

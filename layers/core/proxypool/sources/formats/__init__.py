@@ -30,7 +30,6 @@ __all__ = [
     "AUTO", "REASONS", "Format", "Options", "Parsed", "Readable", "Rejection", "formats", "is_known", "merged", "parse", "read",
 ]  # fmt: skip
 ENTRY_POINTS: Final = "proxypool.formats"
-DEFAULT_SCHEDULE: Final = "rate(30 minutes)"
 AUTO: Final = "auto"
 PATH_MARK: Final = ":"  # `json:data.items`: the format, and a dotted path into it
 
