@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from proxypool.errors import Invalid
-from proxypool.jobs import run, statements
+from proxypool.jobs import run
+from proxypool.jobs import table as jobs_table
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.result import Results
-from proxypool.jobs.statements import NotWritten
 from proxypool.jobs.table import JobTable
 from proxypool.leases import journal
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
-from proxypool.table import Throttled, execute
+from proxypool.table import StatementRefused, Throttled, execute_each
 
 from tests.support.jobs import World, a_world, page
 from tests.support.leases import a_record
@@ -465,9 +465,9 @@ def test_a_table_that_is_throttled_or_refuses_costs_no_page(
             assert set(world.work(*jobs).again.values()) == {"Throttled"}
         with monkeypatch.context() as patch:
             patch.setattr(
-                JobTable, "finish", lambda _, endings, **__: [NotWritten("InternalServerError") for _ in endings]
+                JobTable, "finish", lambda _, endings, **__: [StatementRefused("ValidationError") for _ in endings]
             )
-            assert set(world.work(*jobs).again.values()) == {"NotWritten"}
+            assert set(world.work(*jobs).again.values()) == {"StatementRefused"}
         assert {world.job(job_id).state for job_id in jobs} == {JobState.QUEUED}
 
         world.work(*jobs)
@@ -481,11 +481,11 @@ def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
 ) -> None:
     """Inputs 71 and 76: the client of AWS repeats by itself; the run goes on, ends and is told."""
 
-    def twice(statements: Any) -> list[str]:
-        execute(statements)
-        return execute(statements)
+    def twice(statements: Any) -> list[bool | StatementRefused]:
+        execute_each(statements)
+        return execute_each(statements)
 
-    monkeypatch.setattr(statements, "execute", twice)
+    monkeypatch.setattr(jobs_table, "execute_each", twice)
     with a_world(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)

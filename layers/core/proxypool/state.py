@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import PutError
 from pynamodb.models import Model
 
-from proxypool.table import Unbound, bind
+from proxypool.table import bind, find, took
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
 REBUILD_WANTED = "rebuild_wanted"  # the operator asks for the index to be written again
@@ -20,9 +19,6 @@ SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
 
 class StateItem(Model):
     """One fact: a name, its value as JSON, a number that counters grow, and when it ages out (epoch seconds)."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     name = UnicodeAttribute(hash_key=True)
     value = JSONAttribute(null=True)
@@ -40,38 +36,27 @@ class State:
 
     def get(self, name: str) -> Any:
         """The value, or None where there is none (any more)."""
-        try:
-            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
-        except StateItem.DoesNotExist:
-            return None
-        return None if _is_over(item) else item.value
+        item = find(self._model, name)
+        return None if item is None or _is_over(item) else item.value
 
     def get_many(self, names: Iterable[str]) -> dict[str, Any]:
         """The values of up to 100 names in one call; those that there are."""
-        model = bind(StateItem, self.table_name)
-        return {
-            item.name: item.value for item in model.batch_get(list(names), consistent_read=True) if not _is_over(item)
-        }
+        found = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: item.value for item in found if not _is_over(item)}
 
     def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
         """Sets the value; it ages out after `ttl_seconds`."""
-        bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds)).save()
+        self._model(name, value=value, expires_at=_expiry(ttl_seconds)).save()
 
     def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
         """Sets the value where none is (or where it is past its TTL); False if somebody else was first."""
-        item = bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds))
+        item = self._model(name, value=value, expires_at=_expiry(ttl_seconds))
         free = StateItem.name.does_not_exist() | (StateItem.expires_at <= int(time.time()))
-        try:
-            item.save(condition=free)
-        except PutError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        return took(lambda: item.save(condition=free))
 
     def add(self, name: str, amount: float, *, ttl_seconds: int | None = None) -> float:
         """Adds to a counter and returns its new value."""
-        item = bind(StateItem, self.table_name)(name)
+        item = self._model(name)
         actions: list[Any] = [StateItem.number.add(amount)]
         if ttl_seconds is not None:
             actions.append(StateItem.expires_at.set(int(time.time()) + ttl_seconds))
@@ -80,7 +65,7 @@ class State:
 
     def tally(self, name: str, *, asked: int, failed: int, ttl_seconds: int) -> tuple[int, int]:
         """Adds to both counters of a sweep's item and returns their new values."""
-        item = bind(StateItem, self.table_name)(name)
+        item = self._model(name)
         expires_at = int(time.time()) + ttl_seconds
         item.update(
             actions=[StateItem.asked.add(asked), StateItem.failed.add(failed), StateItem.expires_at.set(expires_at)]
@@ -89,21 +74,21 @@ class State:
 
     def number(self, name: str) -> float:
         """A counter's value, 0 where there is none."""
-        try:
-            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
-        except StateItem.DoesNotExist:
-            return 0.0
-        return 0.0 if _is_over(item) else float(item.number or 0)
+        item = find(self._model, name)
+        return 0.0 if item is None or _is_over(item) else float(item.number or 0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
         """The counters of these names, a hundred a call; those that there are."""
-        model = bind(StateItem, self.table_name)
-        found = model.batch_get(list(names), consistent_read=True)
+        found = self._model.batch_get(list(names), consistent_read=True)
         return {item.name: float(item.number or 0) for item in found if not _is_over(item)}
 
     def delete(self, name: str) -> None:
         """Removes the fact; nothing happens where there is none."""
-        bind(StateItem, self.table_name)(name).delete()
+        self._model(name).delete()
+
+    @property
+    def _model(self) -> type[StateItem]:
+        return bind(StateItem, self.table_name)
 
 
 _seen: dict[str, tuple[float, dict[str, Any]]] = {}

@@ -12,14 +12,11 @@ from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.checks.check import Check
-from proxypool.table import Unbound, bind
+from proxypool.table import bind
 
 
 class CheckItem(Model):
     """A row; the facts of the check are a map of what is not empty."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     proxy_id = UnicodeAttribute(hash_key=True)
     checked_at = UnicodeAttribute(range_key=True)  # ISO 8601 # the claim that it was made under

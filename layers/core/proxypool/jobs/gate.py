@@ -13,11 +13,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
+from pynamodb.attributes import NumberAttribute, UnicodeAttribute
+from pynamodb.expressions.condition import Condition
+from pynamodb.expressions.operand import Path
+from pynamodb.models import Model
 
-from proxypool import aws
 from proxypool.jobs.domains import Domain
 from proxypool.jobs.together import Together
+from proxypool.table import bind, find, took
 
 LONGEST_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is put back
 PLACE_SECONDS: Final = 60.0
@@ -32,6 +35,14 @@ class NotNow(Exception):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"in {seconds:.1f} s")
         self.seconds = seconds
+
+
+class GateItem(Model):
+    """A domain's row in the state table. Beside these it has `place_0`, `place_1`, …: when each place is free again (epoch ms)."""
+
+    name = UnicodeAttribute(hash_key=True)
+    next_ms = NumberAttribute(null=True)
+    expires_at = NumberAttribute(attr_name="ttl", null=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,7 @@ class Gate:
     async def leave(self, domain: Domain, place: str) -> None:
         """Gives the place back."""
         if place:
-            await asyncio.to_thread(self._update, domain, "SET #place = :zero", {"#place": place}, {":zero": 0})
+            await asyncio.to_thread(self._item(domain).update, actions=[Path(place).set(0)])
 
     async def _waits(self, domain: Domain, asking: list[None]) -> list[float]:
         """In how many seconds each may go; those for whom no turn could be taken hear when there would be one."""
@@ -74,24 +85,12 @@ class Gate:
         while True:
             now = round(time.time() * 1000)
             last = now + longest_ms - (number - 1) * step
-            ends = {":end": now // 1000 + ROW_SECONDS}
-            took = self._update(
-                domain,
-                "SET next_ms = next_ms + :steps, #ttl = :end",
-                {"#ttl": "ttl"},
-                {":steps": number * step, ":now": now, ":last": last, **ends},
-                "next_ms BETWEEN :now AND :last",
-            )
-            if took is not None:
-                return int(took["next_ms"]["N"]) - number * step, number
-            took = self._update(
-                domain,
-                "SET next_ms = :next, #ttl = :end",
-                {"#ttl": "ttl"},
-                {":next": now + number * step, ":now": now, **ends},
-                "attribute_not_exists(next_ms) OR next_ms < :now",
-            )
-            if took is not None:
+            waits = GateItem.next_ms.between(now, last)
+            item = self._advance(domain, GateItem.next_ms + number * step, waits, now)
+            if item is not None:
+                return int(item.next_ms or 0) - number * step, number
+            is_idle = GateItem.next_ms.does_not_exist() | (GateItem.next_ms < now)
+            if self._advance(domain, now + number * step, is_idle, now) is not None:
                 return now, number
             ahead = self._next_ms(domain) - now
             if ahead > longest_ms:
@@ -110,41 +109,32 @@ class Gate:
         raise NotNow(LONGEST_WAIT_SECONDS)
 
     def _sit(self, domain: Domain, place: str) -> bool:
-        now = round(time.time() * 1000)
-        values = {":until": now + round(PLACE_SECONDS * 1000), ":now": now}
-        free = "attribute_not_exists(#place) OR #place < :now"
-        return self._update(domain, "SET #place = :until", {"#place": place}, values, free) is not None
+        now, until = round(time.time() * 1000), Path(place)
+        free = until.does_not_exist() | (until < now)
+        taken = until.set(now + round(PLACE_SECONDS * 1000))
+        return took(lambda: self._item(domain).update(actions=[taken], condition=free))
+
+    def _advance(self, domain: Domain, next_ms: Any, condition: Condition, now: int) -> GateItem | None:
+        """The row with its new `next_ms`; None where the condition does not hold."""
+        item = self._item(domain)
+        actions: list[Any] = [GateItem.next_ms.set(next_ms), GateItem.expires_at.set(now // 1000 + ROW_SECONDS)]
+        return item if took(lambda: item.update(actions=actions, condition=condition)) else None
 
     def _next_ms(self, domain: Domain) -> int:
-        answer = aws.client("dynamodb").get_item(TableName=self.table_name, Key=_key(domain), ConsistentRead=True)
-        return int(answer.get("Item", {}).get("next_ms", {"N": "0"})["N"])
+        item = find(self._model, _name(domain))
+        return int(item.next_ms or 0) if item is not None else 0
 
-    def _update(
-        self, domain: Domain, expression: str, names: dict[str, str], values: dict[str, int], condition: str = ""
-    ) -> dict[str, Any] | None:
-        """The row's new values, None where the condition does not hold."""
-        extra = {"ConditionExpression": condition} if condition else {}
-        try:
-            answer = aws.client("dynamodb").update_item(
-                TableName=self.table_name,
-                Key=_key(domain),
-                UpdateExpression=expression,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues={name: {"N": str(value)} for name, value in values.items()},
-                ReturnValues="UPDATED_NEW",
-                **extra,
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
-                return None
-            raise
-        found: dict[str, Any] = answer["Attributes"]
-        return found
+    def _item(self, domain: Domain) -> GateItem:
+        return self._model(_name(domain))
+
+    @property
+    def _model(self) -> type[GateItem]:
+        return bind(GateItem, self.table_name)
 
 
 def _step_ms(domain: Domain) -> int:
     return max(1, round(1000 / domain.requests_per_second))
 
 
-def _key(domain: Domain) -> dict[str, dict[str, str]]:
-    return {"name": {"S": f"gate:{domain.name}"}}
+def _name(domain: Domain) -> str:
+    return f"gate:{domain.name}"

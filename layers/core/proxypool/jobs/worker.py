@@ -25,11 +25,12 @@ from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.lake import write_row
 from proxypool.jobs.result import Results, ResultTooLarge
 from proxypool.jobs.run import PutBack, Runner, Trip
-from proxypool.jobs.statements import Ending, NotWritten
+from proxypool.jobs.statements import Ending
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.together import Together
 from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
+from proxypool.table import StatementRefused
 from proxypool.telemetry import Metric, count, log
 
 STARTS_PER_CALL: Final = 50
@@ -185,10 +186,10 @@ class _Batch:
         self.runner, self.deadline, self.outcomes = runner, deadline, Outcomes()
         jobs, settings, now = worker.jobs, worker.settings, worker.now
 
-        async def start(_: None, keys: list[str]) -> list[Job | NotWritten | None]:
+        async def start(_: None, keys: list[str]) -> list[Job | StatementRefused | None]:
             return await asyncio.to_thread(jobs.start, keys, now=now(), seconds=settings.job_run_seconds)
 
-        async def finish(_: None, endings: list[tuple[Job, Ending]]) -> list[bool | NotWritten]:
+        async def finish(_: None, endings: list[tuple[Job, Ending]]) -> list[bool | StatementRefused]:
             return await asyncio.to_thread(jobs.finish, endings, now=now())
 
         async def tell(_: None, told: list[Told]) -> list[None]:
