@@ -17,8 +17,8 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
 from proxypool.cli import app
+from proxypool.retry import reason_name
 from proxypool.state import State
-from proxypool.tasks import reason_name
 from proxypool_client.cli import Exit
 from typer.testing import CliRunner
 

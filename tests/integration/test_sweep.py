@@ -96,7 +96,7 @@ def test_a_sweep_that_has_no_time_left_tells_what_it_left(aws_endpoint: str) -> 
     rows(this, 12)
     left = iter([60.0, 60.0])
 
-    counts = swept(this, sweep_page=5, seconds_left=lambda: next(left, 9.0))
+    counts = swept(this, sweep_page=5, seconds_left=lambda: next(left, 0.0))
 
     assert counts["count"] == 10
     assert counts["overdue"] == 2

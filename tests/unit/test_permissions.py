@@ -26,7 +26,7 @@ def fed_by(queue: str) -> dict[tuple[str, str], str]:
         (queue, "sqs:ReceiveMessage"): "the mapping polls with the function's role",
         (queue, "sqs:DeleteMessage"): "the mapping",
         (queue, "sqs:GetQueueAttributes"): "the mapping",
-        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (tasks.retry_later)",
+        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (retry.schedule)",
         (queue, "sqs:SendMessage"): "the rest of a long list; quick rechecks, and what came while the pool was paused",
     }
 

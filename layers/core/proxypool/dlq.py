@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxypool import aws
+from proxypool.retry import reason_name
 from proxypool.state import State
-from proxypool.tasks import reason_name
 
 HIDDEN_SECONDS = 30  # how long a letter in hand is hidden from others
 MESSAGES_PER_CALL = 10

@@ -16,7 +16,6 @@ from proxypool.settings import Settings
 from proxypool.state import State
 from proxypool.telemetry import Metric, count
 
-RESERVE_SECONDS: Final = 10.0
 PAGE: Final = 200
 DEAD_CURSOR: Final = "cursor:prune_dead_proxies"
 CHECKS_CURSOR: Final = "cursor:prune_old_checks"
@@ -32,16 +31,6 @@ class Pruner:
     state: State
     settings: Settings
 
-    @classmethod
-    def of(cls, known: Settings) -> Pruner:
-        """The one that these settings describe."""
-        return cls(
-            ProxyTable(known.need("proxies_table")),
-            ChecksTable(known.need("checks_table")),
-            State(known.need("state_table")),
-            known,
-        )
-
     def dead_proxies(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:
         """Deletes long-dead proxies with their checks, shard by shard; lease records stay for the audit."""
         pruned = 0
@@ -49,7 +38,7 @@ class Pruner:
         first = int((self.state.get(DEAD_CURSOR) or {}).get("shard", 0))
         for index in [*range(first, len(shards)), *range(first)]:
             for record in self._dead(shards[index]):
-                if seconds_left() <= RESERVE_SECONDS:
+                if seconds_left() <= 0:
                     self.state.put(DEAD_CURSOR, {"shard": index})
                     return _counted(Metric.PROXIES_PRUNED, pruned)
                 if is_prunable(record, now=now, days=self.settings.dead_retention_days):
@@ -61,7 +50,7 @@ class Pruner:
         """Deletes old checks of the proxies that have more than `check_keep` of them."""
         pruned = 0
         after: str | None = (self.state.get(CHECKS_CURSOR) or {}).get("after")
-        while seconds_left() > RESERVE_SECONDS:
+        while seconds_left() > 0:
             page, after = self.proxies.scan_page(after=after, limit=PAGE)
             pruned += sum(
                 self._trim(record, now) for record in page if record.check.unpruned > self.settings.check_keep

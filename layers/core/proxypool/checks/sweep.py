@@ -13,12 +13,11 @@ from proxypool.proxies.record import due_shards
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ValidateMessage
 from proxypool.settings import Settings
-from proxypool.state import State
+from proxypool.state import State, is_paused
 from proxypool.telemetry import Metric, count, log
 
 CURSOR: Final = "cursor:revalidate_sweep"
 FROM_BOTTOM_SECONDS: Final = 3_600  # how a lost message ages out
-RESERVE_SECONDS: Final = 10.0
 SWEPT: Final = (Status.UNCHECKED, Status.ACTIVE, Status.DEAD)
 
 
@@ -69,18 +68,23 @@ class Sweep:
     settings: Settings
 
     def sweep(self, *, now: datetime, run_id: str, seconds_left: Callable[[], float]) -> dict[str, int]:
-        """Sends what is due, until nothing is, `sweep_max_proxies` were sent or ten seconds remain; returns the counts."""
+        """Sends what is due, until nothing is, `sweep_max_proxies` were sent or no time is left; returns the counts.
+
+        Nothing is sent while the operator has paused the pool.
+        """
+        if is_paused(self.state):
+            return {"count": 0, "paused": True}
         url, most = self.settings.need("validate_queue_url"), self.settings.sweep_max_proxies
         cursor = self._cursor(now)
         lanes = {status: _lane(status, cursor, self.settings.sweep_page) for status in SWEPT}
         if (backlog := queues.waiting(url)) >= most:
-            log.warning("sweep held back", backlog=backlog)
+            log.warning("sweep skipped: backlog", backlog=backlog)
             overdue = sum(self._unsent(lane, now) for lane in lanes.values())
             count(Metric.PROXIES_OVERDUE, overdue)
             return {"count": 0, "overdue": overdue, "backlog": backlog}
         sent = 0
         seen: set[str] = set()
-        while sent < most and seconds_left() > RESERVE_SECONDS:
+        while sent < most and seconds_left() > 0:
             page = self._page(lanes, now, min(self.settings.sweep_page, most - sent))
             if not page:
                 break

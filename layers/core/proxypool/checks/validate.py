@@ -35,7 +35,6 @@ from proxypool.telemetry import Metric, count, log
 
 RESULTS_PER_WRITE: Final = 25
 WRITE_SECONDS: Final = 1.0
-RESERVE_SECONDS: Final = 10.0  # kept of the invocation, to write and to give back
 JUDGE_DOWN_MARK: Final = "judge_down"  # so that one outage is told once
 JUDGE_DOWN_SECONDS: Final = 900
 DETECTED: Final = "detected"  # the source of a proxy that was filed anew, where its own is not known
@@ -70,7 +69,7 @@ class Validator:
             sweeps = {proxy_id: message.sweep_id for proxy_id, message in messages.items()}
             batch = Batch({record.id: record for record in claimed}, sweeps, outcome)
             try:
-                loop.run(self._check(batch, max(0.0, seconds - RESERVE_SECONDS)))
+                loop.run(self._check(batch, seconds))
             except BaseException:
                 self.proxies.release_claims({record.id: record.claim for record in batch.open_claims.values()})
                 raise

@@ -30,8 +30,8 @@ BEHALF_HEADER = "x-on-behalf-of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """A worker with all that it works with."""
+class WorkerRuntime:
+    """A worker with its tables, its TLS context and its caches: what one Lambda environment keeps between batches."""
 
     settings: Settings
     state: State
@@ -60,12 +60,12 @@ class Bench:
         return outcomes
 
 
-def bench(settings: Settings) -> Bench:
-    """The worker of this deployment."""
+def worker_runtime(settings: Settings) -> WorkerRuntime:
+    """The worker, with what it works with. Makes the clients of AWS that its threads share."""
     for service in ("dynamodb", "events"):  # made here, once: its threads would each begin to make one, 100 ms and more
         aws.client(service)
     state, jobs = State(settings.need("state_table")), job_table(settings)
-    return Bench(
+    return WorkerRuntime(
         settings=settings,
         state=state,
         proxies=ProxyTable(settings.need("proxies_table")),
@@ -82,7 +82,7 @@ def bench(settings: Settings) -> Bench:
 
 
 def service(settings: Settings) -> Jobs:
-    """What the API asks."""
+    """What the API's job routes call."""
     state = State(settings.need("state_table"))
     return Jobs(
         jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
@@ -95,12 +95,12 @@ def job_table(settings: Settings) -> JobTable:
 
 
 def results(settings: Settings) -> Results:
-    """Where results lie."""
+    """The store of results: the job's row, or S3."""
     return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
 
 
 def domains(settings: Settings, state: State) -> Domains:
-    """What may be fetched from."""
+    """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)
 
 

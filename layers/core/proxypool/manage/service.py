@@ -17,6 +17,7 @@ from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
+from proxypool.retry import reason_name
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json, upload
 from proxypool.sources.formats import parse
@@ -24,7 +25,7 @@ from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
 from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
-from proxypool.tasks import reason_name, result_name
+from proxypool.tasks import result_name
 from proxypool.web import Field, read_fields
 
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
