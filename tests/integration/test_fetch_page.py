@@ -175,7 +175,7 @@ def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> No
 
         outcomes = world.work(job_id)
 
-        assert outcomes.counts["put_back"] == 1
+        assert outcomes.counts["requeued"] == 1
         assert world.job(job_id).state is JobState.QUEUED
         world.pool.release("bob", lease.id, None)
         world.work(job_id)
@@ -197,7 +197,7 @@ def test_a_job_whose_owner_holds_all_that_a_quota_allows_waits(
 
         outcomes = world.work(job_id)
 
-        assert (outcomes.counts["put_back"], outcomes.again) == (1, {})
+        assert (outcomes.counts["requeued"], outcomes.again) == (1, {})
         world.pool.release("ann", held.id, None)
         world.work(job_id)
         assert world.job(job_id).state is JobState.DONE

@@ -17,7 +17,7 @@ from proxypool.leases import api
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request
-from proxypool.leases.wire import Address, Refused, Wire
+from proxypool.leases.wire import Address, ErrorReply, Wire
 from proxypool.local.certificates import local_certificates
 from proxypool.settings import Settings
 
@@ -236,7 +236,7 @@ def test_an_error_inside_of_a_list_leaves_the_connection_usable(valkey_url: str)
     """The protocol's answers, as the server really sends them."""
     wire = Wire(Address.of(valkey_url))
     try:
-        with pytest.raises(Refused, match="boom"):
+        with pytest.raises(ErrorReply, match="boom"):
             wire.call("EVAL", "#!lua\nreturn {1, redis.error_reply('boom now'), {'a', false, {}}}", 0)
         assert wire.call("EVAL", "#!lua\nreturn {1, {'ä', false, {}}, redis.status_reply('OK')}", 0) == [
             1,

@@ -87,8 +87,10 @@ def load_app(monkeypatch: pytest.MonkeyPatch) -> Any:
         assert spec.loader
         app = module_from_spec(spec)
         spec.loader.exec_module(app)
-        tables = {"proxies_table": validator.proxies.table_name, "checks_table": validator.checks.table_name}
-        known = replace(validator.settings, state_table=validator.state.table_name, **tables)
+        tables = validator.proxies.table_name, validator.checks.table_name
+        known = replace(
+            validator.settings, state_table=validator.state.table_name, proxies_table=tables[0], checks_table=tables[1]
+        )
         monkeypatch.setattr(app, "settings", lambda: known)
         monkeypatch.setattr(handlers, "settings", lambda: known)
         return app

@@ -18,19 +18,20 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.expressions.operand import Path
 from pynamodb.models import Model
 
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.domains import Domain
-from proxypool.jobs.together import Together
+from proxypool.jobs.together import Batcher
 from proxypool.table import bind, find, took
 
-LONGEST_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is put back
+MAX_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is put back
 PLACE_SECONDS: Final = 60.0
-MOST_TURNS: Final = 64  # taken by one write
+MAX_TURNS: Final = 64  # taken by one write
 ROW_SECONDS: Final = 86_400
 PAUSE_SECONDS: Final = 0.25
 
 
-class NotNow(Exception):
-    """The domain has no turn within the time that one may wait; `seconds` is when it may have."""
+class RateLimited(ProxyPoolError):
+    """The domain has no turn within MAX_WAIT_SECONDS; it may have one in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"in {seconds:.1f} s")
@@ -50,16 +51,16 @@ class Gate:
     """The gates of all domains, for one event loop."""
 
     table_name: str
-    _asking: Together[Domain, None, float] = field(init=False, repr=False)
+    _asking: Batcher[Domain, None, float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_asking", Together(self._waits, MOST_TURNS))
+        object.__setattr__(self, "_asking", Batcher(self._waits, MAX_TURNS))
 
     async def enter(self, domain: Domain) -> str:
-        """Waits for a turn and a place; returns the place, for `leave`. Raises NotNow."""
-        wait_seconds = await self._asking.ask(domain, None)
-        if wait_seconds > LONGEST_WAIT_SECONDS:
-            raise NotNow(wait_seconds)
+        """Waits for a turn and a place; returns the place, for `leave`. Raises RateLimited."""
+        wait_seconds = await self._asking.submit(domain, None)
+        if wait_seconds > MAX_WAIT_SECONDS:
+            raise RateLimited(wait_seconds)
         await asyncio.sleep(wait_seconds)
         return await self._place(domain)
 
@@ -72,7 +73,7 @@ class Gate:
         """In how many seconds each may go; those for whom no turn could be taken hear when there would be one."""
         first_ms, taken = await asyncio.to_thread(self._turns, domain, len(asking))
         ahead_ms, step = first_ms - time.time() * 1000, _step_ms(domain)
-        late_ms = max(ahead_ms + taken * step, LONGEST_WAIT_SECONDS * 1000 + 1)
+        late_ms = max(ahead_ms + taken * step, MAX_WAIT_SECONDS * 1000 + 1)
         return [
             max(0.0, ahead_ms + number * step) / 1000 if number < taken else (late_ms + (number - taken) * step) / 1000
             for number in range(len(asking))
@@ -80,7 +81,7 @@ class Gate:
 
     def _turns(self, domain: Domain, number: int) -> tuple[int, int]:
         """The instant of the next free turn, in epoch milliseconds, and how many from there on were taken: as many as may wait."""
-        step, longest_ms = _step_ms(domain), round(LONGEST_WAIT_SECONDS * 1000)
+        step, longest_ms = _step_ms(domain), round(MAX_WAIT_SECONDS * 1000)
         number = min(number, 1 + longest_ms // step)
         while True:
             now = round(time.time() * 1000)
@@ -100,13 +101,13 @@ class Gate:
     async def _place(self, domain: Domain) -> str:
         if not domain.concurrency:
             return ""
-        end = time.monotonic() + LONGEST_WAIT_SECONDS
+        end = time.monotonic() + MAX_WAIT_SECONDS
         while time.monotonic() < end:
             for number in random.sample(range(domain.concurrency), min(domain.concurrency, 4)):
                 if await asyncio.to_thread(self._sit, domain, f"place_{number}"):
                     return f"place_{number}"
             await asyncio.sleep(PAUSE_SECONDS)
-        raise NotNow(LONGEST_WAIT_SECONDS)
+        raise RateLimited(MAX_WAIT_SECONDS)
 
     def _sit(self, domain: Domain, place: str) -> bool:
         now, until = round(time.time() * 1000), Path(place)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proxypool import aws
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job
 
 MAX_ROW_BYTES: Final = 200_000  # an item holds 400 KB at most, the request included
@@ -16,7 +17,7 @@ LINK_SECONDS: Final = 900
 PREFIX: Final = "results/"
 
 
-class ResultTooLarge(Exception):
+class ResultTooLarge(ProxyPoolError):
     """The result is larger than the pool stores; `size` in bytes of JSON."""
 
     def __init__(self, size: int) -> None:

@@ -18,9 +18,10 @@ from proxypool_client.outcome import Outcome
 from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
 
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.domains import Domain
-from proxypool.jobs.fetch import Answer, Errand, Failed, Refused, fetch
-from proxypool.jobs.gate import Gate, NotNow
+from proxypool.jobs.fetch import Answer, FetchFailed, PageRequest, RequestRefused, fetch
+from proxypool.jobs.gate import Gate, RateLimited
 from proxypool.jobs.job import Job, JobRequest
 from proxypool.jobs.leases import Leases
 from proxypool.jobs.robots import Robots
@@ -34,8 +35,8 @@ DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
 FINAL: Final = frozenset({"too_large", "encoding", "too_many_redirects"})  # what the page is, through whatever exit
 
 
-class PutBack(Exception):
-    """The job has to wait `seconds`: no proxy, or no turn at its domain. It counts as no attempt."""
+class Requeue(ProxyPoolError):
+    """The job has to wait `seconds`: no proxy, or no turn at its domain. That is no attempt."""
 
     def __init__(self, seconds: float, reason: str) -> None:
         super().__init__(reason)
@@ -43,8 +44,8 @@ class PutBack(Exception):
 
 
 @dataclass(slots=True)
-class Trip:
-    """What one run came to."""
+class RunResult:
+    """The outcome of one run."""
 
     finding: Finding | None = None  # of the last attempt; None: there was none
     answer: Answer | None = None  # the page, where there is one
@@ -70,86 +71,92 @@ class Runner:
     spent: dict[str, int] = field(default_factory=dict)  # bytes by proxy id
     cookies_dropped: int = 0
 
-    async def run(self, job: Job, domain: Domain, *, deadline: float) -> Trip:
-        """The page, or why there is none. Raises PutBack, or Refused; `deadline` is an instant of the monotonic clock."""
+    async def run(self, job: Job, domain: Domain, *, deadline: float) -> RunResult:
+        """The page, or why there is none. Raises Requeue, or RequestRefused; `deadline` is an instant of the monotonic clock."""
         headers = {self.behalf_header: job.owner}
         session = await self._session(job, headers)
-        trip = Trip(robots_ignored="" if domain.robots else domain.reason)
+        result = RunResult(robots_ignored="" if domain.robots else domain.reason)
         tried: set[str] = set()
-        while trip.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
-            async with self._turn(domain), self._leased(job, tried, trip) as lease:
+        while result.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
+            async with self._turn(domain), self._leased(job, tried, result) as lease:
                 if lease is None:
                     break
-                await self._attempt(job.request, domain, session, lease, trip, deadline)
-            if trip.finding is None or not _again(trip, domain):
+                await self._attempt(job.request, domain, session, lease, result, deadline)
+            if result.finding is None or not _again(result, domain):
                 break
         if session is not None and session.jar.changes:
             await self._save(session, headers)
-        return trip
+        return result
 
     @asynccontextmanager
     async def _turn(self, domain: Domain) -> AsyncIterator[None]:
-        """A turn and a place at the domain's gate; raises PutBack where it has none soon."""
+        """A turn and a place at the domain's gate; raises Requeue where it has none soon."""
         try:
             place = await self.gate.enter(domain)
-        except NotNow as later:
-            raise PutBack(later.seconds, "domain_busy") from later
+        except RateLimited as later:
+            raise Requeue(later.seconds, "domain_busy") from later
         try:
             yield
         finally:
             await self.gate.leave(domain, place)
 
     @asynccontextmanager
-    async def _leased(self, job: Job, tried: set[str], trip: Trip) -> AsyncIterator[Lease | None]:
+    async def _leased(self, job: Job, tried: set[str], result: RunResult) -> AsyncIterator[Lease | None]:
         """A lease that leaves by an exit not tried yet (None where there is none), given back with what was found."""
-        lease = await self._lease(job, tried, trip)
+        lease = await self._lease(job, tried, result)
         if lease is None:
             yield None
             return
-        trip.finding, before = None, trip.finding
+        result.finding, before = None, result.finding
         try:
             yield lease
         finally:
-            await self._give_back(job, lease, trip.finding)
+            await self._give_back(job, lease, result.finding)
             tried |= {_exit(lease)} | ({lease.proxy_id} if lease.exit_ip else set())  # a gateway has more exits
-            trip.finding = trip.finding or before
+            result.finding = result.finding or before
 
     async def _attempt(
-        self, request: JobRequest, domain: Domain, session: Session | None, lease: Lease, trip: Trip, deadline: float
+        self,
+        request: JobRequest,
+        domain: Domain,
+        session: Session | None,
+        lease: Lease,
+        result: RunResult,
+        deadline: float,
     ) -> None:
-        errand = self._errand(request, domain, session)
+        page_request = self._page_request(request, domain, session)
         seconds = min(self.page_seconds, deadline - time.monotonic())
         if domain.robots and not await self.robots.allows(
-            request.url, lambda url: self._bare(url, domain, lease, trip)
+            request.url, lambda url: self._bare(url, domain, lease, result)
         ):
-            raise Refused("robots_disallowed")
-        trip.attempts, trip.lease, trip.answer = trip.attempts + 1, lease, None
+            raise RequestRefused("robots_disallowed")
+        result.attempts, result.lease, result.answer = result.attempts + 1, lease, None
         try:
-            answer = await fetch(errand, lease.proxy_url, tls=self.tls, seconds=seconds)
-        except Failed as failure:
-            trip.finding = Finding(outcome=failure.outcome, reason=failure.reason)
+            answer = await fetch(page_request, lease.proxy_url, tls=self.tls, seconds=seconds)
+        except FetchFailed as failure:
+            result.finding = Finding(outcome=failure.outcome, reason=failure.reason)
             return
         finally:
-            self._count(lease, trip, errand.received_bytes)
+            self._count(lease, result, page_request.received_bytes)
         rule = Rule(
             must_contain=request.must_contain,
             must_not_contain=request.must_not_contain,
             empty_is_fine=request.method == "HEAD",
         )
-        trip.finding = find(answer.status, answer.headers, answer.body, rule=rule)
-        trip.answer = answer if trip.finding.outcome is Outcome.OK else None
+        result.finding = find(answer.status, answer.headers, answer.body, rule=rule)
+        result.answer = answer if result.finding.outcome is Outcome.OK else None
 
-    async def _bare(self, url: str, domain: Domain, lease: Lease, trip: Trip) -> Answer | None:
+    async def _bare(self, url: str, domain: Domain, lease: Lease, result: RunResult) -> Answer | None:
         """A page without session, headers or body; None where it does not come."""
-        errand = Errand(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
+        page_request = PageRequest(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
         try:
-            return await fetch(errand, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
-        except (Failed, Refused):
+            return await fetch(page_request, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
+        except (FetchFailed, RequestRefused):
             return None
         finally:
-            self._count(lease, trip, errand.received_bytes)
+            self._count(lease, result, page_request.received_bytes)
 
-    async def _lease(self, job: Job, tried: set[str], trip: Trip) -> Lease | None:
+    async def _lease(self, job: Job, tried: set[str], result: RunResult) -> Lease | None:
         """A lease whose exit was not tried in this run; None where there is none (any more)."""
         filters = dict(job.request.lease) | {"target": job.request.host}
         if job.request.session_id:
@@ -159,7 +166,7 @@ class Runner:
         if job.request.url.startswith("https:"):
             filters["https"] = True
         for number in range(SPARE_LEASES):
-            key = f"{job.token}.{trip.attempts}.{number}"
+            key = f"{job.token}.{result.attempts}.{number}"
             lease = await self._acquire(job, {**filters}, key, first=not tried)
             if lease is None:
                 return None
@@ -172,7 +179,7 @@ class Runner:
         return None
 
     async def _acquire(self, job: Job, filters: dict[str, Any], key: str, *, first: bool) -> Lease | None:
-        """A lease, or None where there is none for a further attempt; raises PutBack where there is none for the first."""
+        """A lease, or None where there is none for a further attempt; raises Requeue where there is none for the first."""
         if first and not job.request.session_id:  # a session's is asked for alone
             lease = await self.leases.acquire_now(job.owner, filters, key=key)
             if lease is not None:
@@ -183,7 +190,7 @@ class Runner:
             if refusal.retry_after_seconds is None:  # not a matter of time
                 raise
             if first:  # no proxy, the owner's quota, a pool that is paused or rebuilt: the job waits
-                raise PutBack(refusal.retry_after_seconds, refusal.type) from refusal
+                raise Requeue(refusal.retry_after_seconds, refusal.type) from refusal
             if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # nothing that could come free
                 return None
         with suppress(PoolRefused):
@@ -211,19 +218,19 @@ class Runner:
                 session = session.over(await self.pool.session(session.id, headers=headers))
                 await asyncio.sleep(0)
             except PoolRefused as refusal:
-                raise PutBack(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal
+                raise Requeue(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal
             else:
                 return
-        raise PutBack(WAIT_SECONDS, "session_contended")
+        raise Requeue(WAIT_SECONDS, "session_contended")
 
-    def _errand(self, request: JobRequest, domain: Domain, session: Session | None) -> Errand:
-        made = Errand(request=request, allow_http=domain.allow_http, limits=self.limits)
+    def _page_request(self, request: JobRequest, domain: Domain, session: Session | None) -> PageRequest:
+        made = PageRequest(request=request, allow_http=domain.allow_http, limits=self.limits)
         if session is not None:
             made.jar, made.tokens, made.headers = session.jar, session.tokens, session.headers
         return made
 
-    def _count(self, lease: Lease, trip: Trip, number: int) -> None:
-        trip.received_bytes += number
+    def _count(self, lease: Lease, result: RunResult, number: int) -> None:
+        result.received_bytes += number
         self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
 
 
@@ -232,14 +239,14 @@ def _exit(lease: Lease) -> str:
     return lease.exit_ip or lease.proxy_url
 
 
-def _again(trip: Trip, domain: Domain) -> bool:
+def _again(result: RunResult, domain: Domain) -> bool:
     """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain; where a second lease's
     credentials are refused, too, the provider's are wrong.
     """
-    finding = trip.finding
+    finding = result.finding
     if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL:
         return False
     if finding.outcome is Outcome.CREDENTIALS:
-        trip.refused_logins += 1
-        return trip.refused_logins < MAX_REFUSED_LOGINS
+        result.refused_logins += 1
+        return result.refused_logins < MAX_REFUSED_LOGINS
     return domain.rotate_denied or finding.reason not in DENIED

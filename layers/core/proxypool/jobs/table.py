@@ -133,7 +133,7 @@ class JobTable:
             [end(self.table_name, job, ending=ending, now_ms=now_ms, expires_at=expires_at) for job, ending in endings]
         )
 
-    def put_back(self, job: Job, *, now: datetime) -> bool:
+    def requeue(self, job: Job, *, now: datetime) -> bool:
         """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
         return self._update(job.key, JobItem.token == job.token, *self._to(job.owner, JobState.QUEUED, now)) is not None
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from proxypool.errors import Unavailable
 from proxypool.leases.keys import Keys
-from proxypool.leases.wire import Address, Refused, Wire
+from proxypool.leases.wire import Address, ErrorReply, Wire
 
 RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: three seconds at most
 ANSWER_SECONDS: Final = 3  # from a call to the last moment at which its second try may take effect
@@ -56,7 +56,7 @@ class Cache:
         with _translated():
             try:
                 return self._send("EVALSHA", sha, 1, key or self.keys.tag, *args)
-            except Refused as error:
+            except ErrorReply as error:
                 if error.code != "NOSCRIPT":
                     raise
             return self._send("EVAL", text, 1, key or self.keys.tag, *args)
@@ -88,7 +88,7 @@ class Cache:
         """Sends a command; once more where it certainly did not run: another node holds the slot, the token has aged out."""
         try:
             return self._try(*args)
-        except Refused as error:
+        except ErrorReply as error:
             if error.code == "MOVED":
                 host, _, port = error.rest.rpartition(" ")[2].rpartition(":")
                 self._moved = (host or Address.of(self.url).host, int(port))
@@ -101,7 +101,7 @@ class Cache:
         wire = self._wire()
         try:
             answer = wire.call(*args)
-        except Refused:
+        except ErrorReply:
             self._free.append(wire)
             raise
         except BaseException:
@@ -132,7 +132,7 @@ class Cache:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except Refused as error:  # OOM, BUSY, LOADING, READONLY, CLUSTERDOWN: it answers, though with a refusal
+    except ErrorReply as error:  # OOM, BUSY, LOADING, READONLY, CLUSTERDOWN: it answers, though with a refusal
         raise Unavailable(error.code, retry_after_seconds=RETRY_AFTER_SECONDS) from error
     except OSError as error:
         raise NoAnswer(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error

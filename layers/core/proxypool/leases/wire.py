@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from proxypool.errors import ProxyPoolError
+
 CONNECT_SECONDS: Final = 0.8  # TLS and AUTH included
 TIMEOUT_SECONDS: Final = 1.0  # from a command to its whole answer
 DEFAULT_PORT: Final = 6379
 CHUNK_BYTES: Final = 65_536
 
 
-class Refused(Exception):
+class ErrorReply(ProxyPoolError):
     """The server answered with an error: its first word (OOM, READONLY, NOSCRIPT, …) and the rest."""
 
     def __init__(self, text: str) -> None:
@@ -51,10 +53,10 @@ class Address:
 
 
 class Wire:
-    """An open connection. After any error but Refused it is of no more use: close it."""
+    """An open connection. After any error but ErrorReply it is of no more use: close it."""
 
     def __init__(self, address: Address) -> None:
-        """Connects and authenticates; raises OSError (TimeoutError included) or Refused."""
+        """Connects and authenticates; raises OSError (TimeoutError included) or ErrorReply."""
         self._deadline = time.monotonic() + CONNECT_SECONDS
         self._unread = bytearray()
         self._socket = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
@@ -81,7 +83,7 @@ class Wire:
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def call(self, *args: str | int) -> Any:
-        """The answer to one command: text, int, None or a list of these; raises Refused or OSError."""
+        """The answer to one command: text, int, None or a list of these; raises ErrorReply or OSError."""
         self._deadline = time.monotonic() + TIMEOUT_SECONDS
         return self._exchange(*args)
 
@@ -116,17 +118,17 @@ class Wire:
         if kind == b"+":
             return rest.decode()
         if kind == b"-":
-            raise Refused(rest.decode(errors="replace"))
+            raise ErrorReply(rest.decode(errors="replace"))
         raise OSError("not an answer of Redis")
 
     def _list(self, size: int) -> list[Any]:
         """The members, all of them read: an error among them leaves nothing behind on the connection."""
         out: list[Any] = []
-        refused: Refused | None = None
+        refused: ErrorReply | None = None
         for _ in range(size):
             try:
                 out.append(self._answer())
-            except Refused as error:
+            except ErrorReply as error:
                 refused = error
         if refused:
             raise refused

@@ -7,12 +7,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.fetch import Answer
 
 GROUP: Final = "proxypool.transforms"
 
 
-class TransformError(Exception):
+class TransformError(ProxyPoolError):
     """The page is not what the transform reads; `reason` in one word of its own."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
