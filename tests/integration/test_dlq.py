@@ -83,13 +83,13 @@ def run(*words: str) -> Any:
     return CliRunner().invoke(app, ["dlq", *words])
 
 
-def test_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
+def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
     """Input 74: what failed for good, and why."""
     first, second = stack.letter("Scrape", "not JSON", "not JSON"), stack.letter("Validate", '{"v":1}')
     third = stack.letter("Fetch", '{"v":1}', "TimeoutError")
 
     for _ in range(2):
-        found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["letters"]
+        found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["messages"]
         assert found == [
             {"queue": "scrape", "message_id": first, "body": "not JSON", "reason": "not JSON"},
             {"queue": "validate", "message_id": second, "body": '{"v":1}', "reason": ""},
@@ -100,7 +100,7 @@ def test_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stac
     )
 
 
-def test_letters_go_back_to_where_they_came_from(stack: Stack) -> None:
+def test_a_redrive_sends_every_message_back_to_its_queue(stack: Stack) -> None:
     """I13: nothing is lost on the way, nothing stays behind."""
     for number in range(12):
         stack.letter("Validate", f"v{number}")
@@ -143,7 +143,7 @@ def test_the_local_stack_of_a_folder_above_is_found(
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     aws.client.cache_clear()
 
-    listed, sent = run("list"), run("redrive", "--most", "5")
+    listed, sent = run("list"), run("redrive", "--limit", "5")
 
     assert listed.stdout.split("\t")[0] == "scrape"
     assert sent.stdout == "redriven\t1\n"

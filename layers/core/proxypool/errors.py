@@ -4,6 +4,7 @@ ProxyPoolError
 ├── ConfigurationError        the environment lacks a setting, or has one that cannot be read
 ├── AddressRefused            an address, port or URL that the pool does not connect to
 ├── MessageError              a queue message that no retry can make readable
+├── AwsError                  a call of AWS failed (aws)
 ├── SendFailed                a queue did not accept some messages (queues)
 ├── Throttled                 DynamoDB throttled statements at every retry (table)
 ├── StatementRefused          DynamoDB refused a statement for another reason than its condition (table)
@@ -39,6 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 MAX_RETRY_AFTER_SECONDS = 30
+RETRY_AFTER_SECONDS = 5  # where nothing better is known
 
 
 class ProxyPoolError(Exception):

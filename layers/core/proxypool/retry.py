@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from proxypool import aws, clock, queues
 from proxypool.queues import FetchMessage, ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
@@ -112,10 +110,11 @@ def give_up(record: Mapping[str, Any], reason: str, *, policy: RetryPolicy, task
 def change_visibility(receipt: str, *, queue_url: str, seconds: float) -> None:
     """Says when a message that is reported as failed comes again; without it, after the queue's visibility timeout."""
     try:
-        aws.client("sqs").change_message_visibility(
-            QueueUrl=queue_url, ReceiptHandle=receipt, VisibilityTimeout=min(round(seconds), MAX_VISIBILITY_SECONDS)
-        )
-    except (ClientError, BotoCoreError) as error:
+        with aws.translated():
+            aws.client("sqs").change_message_visibility(
+                QueueUrl=queue_url, ReceiptHandle=receipt, VisibilityTimeout=min(round(seconds), MAX_VISIBILITY_SECONDS)
+            )
+    except aws.AwsError as error:
         log.warning("ChangeMessageVisibility failed", error=str(error))
 
 

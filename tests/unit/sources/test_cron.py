@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from proxypool.sources import cron
 from proxypool.sources.cron import MAX_LOOK_BACK, parse_schedule
@@ -81,6 +81,7 @@ def due_by_the_minute(fields: tuple[str, ...], last: datetime, now: datetime) ->
     return False
 
 
+@settings(deadline=None, derandomize=True)
 @given(
     fields=CRONS,
     now=st.timedeltas(timedelta(0), timedelta(days=75)).map(lambda past: datetime(2023, 12, 25, tzinfo=UTC) + past),

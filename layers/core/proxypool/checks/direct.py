@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ssl
 import time
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from proxypool.errors import AddressRefused, ConfigurationError
 from proxypool.network import guard
 from proxypool.network.address import own_hosts
 from proxypool.network.deadline import Deadline
+from proxypool.network.tls import client_context
 from proxypool.network.tunnel import Response, Wire, WireError, get
 from proxypool.settings import Settings
 from proxypool.telemetry import log
@@ -34,11 +34,8 @@ _T = TypeVar("_T")
 
 def bench(settings: Settings, key: bytes | None, rules: tuple[Rule, ...] = ()) -> Bench:
     """The shared part of a batch; its TLS context is the only one that the batch makes."""
-    tls = ssl.create_default_context()
-    if settings.judge_ca_file:
-        tls.load_verify_locations(settings.judge_ca_file)
     return Bench(
-        judges=judges(settings, key), tls=tls, allow_loopback=settings.allow_loopback,
+        judges=judges(settings, key), tls=client_context(settings.judge_ca_file), allow_loopback=settings.allow_loopback,
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
         total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, _texts(settings.canary_urls))),
         rules=rules, locate=locator(settings.geo_database) if settings.geo_database else None,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from proxypool.checks.check import TargetVerdict
 from proxypool.errors import AddressRefused
-from proxypool.network.address import Refusal, is_address, parse_url, refusal
+from proxypool.network.address import parse_public_url
 from proxypool.web import Field
 
 MAX_RULES: Final = 8
@@ -57,12 +57,9 @@ def read_rule(value: Mapping[str, Any], *, allow_loopback: bool = False) -> Rule
     The URL is vetted by its spelling: no address outside of the public ranges, no local name.
     """
     try:
-        url = parse_url(str(value.get("url")), allow_http=True)
-        reason = refusal(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
+        url = parse_public_url(str(value.get("url")), allow_http=True, allow_loopback=allow_loopback)
     except AddressRefused as error:
         raise ValueError(f"url: {error.reason}") from error
-    if reason:
-        raise ValueError(f"url: {Refusal(reason)}")
     status = int(value.get("status") or 200)
     return Rule(host=url.host, port=url.port, scheme=url.scheme, path=url.target, status=status,
                 contains=_texts(value, "contains"), lacks=_texts(value, "lacks"))  # fmt: skip

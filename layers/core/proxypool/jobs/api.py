@@ -10,11 +10,11 @@ from proxypool import clock
 from proxypool.errors import AddressRefused, Invalid
 from proxypool.jobs import transforms
 from proxypool.jobs.domains import Domains
-from proxypool.jobs.fetch import SAFE_HEADERS, vetted
+from proxypool.jobs.fetch import SAFE_HEADERS
 from proxypool.jobs.job import Crawl, Job, JobRequest
 from proxypool.leases.api import lease_fields
 from proxypool.leases.sessions import SESSION_ID
-from proxypool.network.address import Url
+from proxypool.network.address import Url, parse_public_url
 from proxypool.settings import Settings
 from proxypool.web import Field, read_fields
 
@@ -129,7 +129,7 @@ def _fields(body: Mapping[str, Any], fields: Mapping[str, Field], prefix: str) -
 def _url(text: str, settings: Settings) -> Url | str:
     """The parsed URL, which is what the job stores and every later step reads; else why it is refused."""
     try:
-        return vetted(text, allow_http=True, allow_loopback=settings.allow_loopback)
+        return parse_public_url(text, allow_http=True, allow_loopback=settings.allow_loopback)
     except AddressRefused as error:
         return f"is refused: {error.reason}"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
-from proxypool.caller import OWNER_HEADER
+from proxypool.caller import ON_BEHALF_HEADER, OWNER_HEADER
 from proxypool.jobs import usage
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
@@ -22,11 +22,10 @@ from proxypool.jobs.service import Jobs
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.worker import Outcomes, Worker
 from proxypool.network.fetch import Limits
+from proxypool.network.tls import client_context
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.state import State
-
-BEHALF_HEADER = "x-on-behalf-of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,7 @@ class WorkerRuntime:
         """Runs these jobs at once, and adds their bytes to their sources."""
         known = self.settings
         async with AsyncPool(known.need("api_url"), verify=self.tls) as pool:
-            behalf_header = OWNER_HEADER if known.allow_loopback else BEHALF_HEADER
+            behalf_header = OWNER_HEADER if known.allow_loopback else ON_BEHALF_HEADER
             runner = Runner(
                 pool=pool,
                 leases=Leases(pool, behalf_header),
@@ -77,7 +76,7 @@ def worker_runtime(settings: Settings) -> WorkerRuntime:
             settings=settings,
         ),
         robots=Robots(state),
-        tls=_tls(settings),
+        tls=client_context(settings.judge_ca_file),
     )
 
 
@@ -102,11 +101,3 @@ def results(settings: Settings) -> Results:
 def domains(settings: Settings, state: State) -> Domains:
     """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)
-
-
-def _tls(settings: Settings) -> ssl.SSLContext:
-    """One context for all: verification on, the local stack's own CA trusted besides where it is set."""
-    context = ssl.create_default_context()
-    if settings.judge_ca_file:
-        context.load_verify_locations(settings.judge_ca_file)
-    return context

@@ -9,10 +9,11 @@ from hashlib import blake2b
 
 from proxypool import queues
 from proxypool.errors import AddressRefused
-from proxypool.jobs.fetch import Answer, vetted
+from proxypool.jobs.fetch import Answer
 from proxypool.jobs.job import ID_BYTES, Crawl, Job, JobRequest, JobState
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.transforms.html import links
+from proxypool.network.address import parse_public_url
 from proxypool.settings import Settings
 from proxypool.state import State
 
@@ -58,7 +59,7 @@ class Crawler:
         if crawl.include and not any(part in link for part in crawl.include):
             return ""
         try:
-            url = vetted(link, allow_http=True, allow_loopback=self.settings.allow_loopback)
+            url = parse_public_url(link, allow_http=True, allow_loopback=self.settings.allow_loopback)
         except AddressRefused:
             return ""
         return "" if crawl.same_domain and url.host != job.request.host else str(url)

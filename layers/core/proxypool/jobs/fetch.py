@@ -20,7 +20,7 @@ from proxypool_client.outcome import Outcome
 from proxypool.errors import AddressRefused, ProxyPoolError, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_url, refusal, without
+from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_public_url, without
 from proxypool.network.deadline import Deadline
 from proxypool.network.fetch import Limits, unpacked
 from proxypool.network.tunnel import Fault, Hop, Login, Message, Response, Wire, WireError, ask_any
@@ -87,15 +87,6 @@ async def fetch(page_request: PageRequest, proxy_url: str, *, tls: ssl.SSLContex
         raise FetchFailed(_blame(error), error.fault.value) from error
 
 
-def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
-    """The target by its spelling; raises AddressRefused where the pool does not go there, whoever asks."""
-    url = parse_url(text, allow_http=allow_http)
-    reason = refusal(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
-    if reason:
-        raise AddressRefused(reason)
-    return url
-
-
 async def _follow(hop: Hop, proxy_url: str, page_request: PageRequest) -> Answer:
     """The page at the end of the redirects. Each hop has a connection of its own."""
     request = page_request.request
@@ -157,7 +148,7 @@ def _hop(proxy_url: str, tls: ssl.SSLContext) -> Hop:
 
 def _vet(text: str, page_request: PageRequest, *, allow_http: bool) -> Url:
     try:
-        return vetted(text, allow_http=allow_http, allow_loopback=page_request.limits.allow_loopback)
+        return parse_public_url(text, allow_http=allow_http, allow_loopback=page_request.limits.allow_loopback)
     except AddressRefused as error:
         raise RequestRefused(str(error.reason)) from error
 

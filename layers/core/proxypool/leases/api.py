@@ -12,21 +12,18 @@ from proxypool_client.outcome import Outcome
 from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
 from proxypool.leases.pool import Lease, Pool, Request, Strategy
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+from proxypool.leases.sessions import SESSION_ID
+from proxypool.proxies.proxy import ID_PATTERN, TAG_PATTERN, Anonymity, Kind, Protocol
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
-_PROXY_ID: Final = "[0-9a-f]{20}"
-_NAME: Final = "[a-z0-9-]{1,32}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
-SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
 MAX_TAGS: Final = 10
 MAX_RELEASED: Final = 100
-ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
 
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
@@ -43,8 +40,8 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
         "min_score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
         "max_latency_ms": web.Field(kind=int, minimum=1, maximum=99_998),
         "ipv4_only": web.Field(kind=bool, default=False, description="Only exits with an IPv4 address"),
-        "tags": web.Field(kind=list, default=(), pattern=_NAME, max_items=MAX_TAGS, description="All of them"),
-        "source": web.Field(kind=str, pattern=_NAME, description="The id of a source that lists it"),
+        "tags": web.Field(kind=list, default=(), pattern=TAG_PATTERN, max_items=MAX_TAGS, description="All of them"),
+        "source": web.Field(kind=str, pattern=TAG_PATTERN, description="The id of a source that lists it"),
         "target": web.Field(
             kind=str,
             pattern=TARGET,
@@ -55,7 +52,7 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
         ),
         "strategy": web.Field(kind=str, default=Strategy.WEIGHTED.value, choices=tuple(Strategy)),
         "distinct_exit": web.Field(kind=bool, default=False, description="No two of these leases share an exit IP"),
-        "exclude": web.Field(kind=list, default=(), pattern=_PROXY_ID, max_items=MAX_EXCLUDED),
+        "exclude": web.Field(kind=list, default=(), pattern=ID_PATTERN, max_items=MAX_EXCLUDED),
         "count": web.Field(kind=int, default=1, minimum=1, maximum=settings.max_lease_count),
         "at_least": web.Field(kind=int, default=1, minimum=1, maximum=settings.max_lease_count),
         "ttl_seconds": _ttl(settings),
@@ -94,7 +91,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
 
 def acting_owner(event: web.Event, settings: Settings) -> str:
     """Who asks, or for whom: the worker's role, and no other, may name the owner it acts for. Raises Forbidden."""
-    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
+    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, caller.ON_BEHALF_HEADER)
     if other is None:
         return owner
     if not settings.worker_role_id or owner != settings.worker_role_id or not caller.OWNER.fullmatch(other):

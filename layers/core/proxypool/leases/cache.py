@@ -16,13 +16,12 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, Final
 
-from proxypool.errors import Unavailable
+from proxypool.errors import RETRY_AFTER_SECONDS, Unavailable
 from proxypool.leases.keys import Keys
 from proxypool.leases.wire import Address, ErrorReply, Wire
 
 RETRY_WITHIN_SECONDS: Final = 1.2  # and 0.8 to connect, and 1 to the answer: three seconds at most
 ANSWER_SECONDS: Final = 3  # from a call to the last moment at which its second try may take effect
-RETRY_AFTER_SECONDS: Final = 5
 TOKEN_SECONDS: Final = 900  # how long ElastiCache takes an IAM token for a new connection
 PARTS: Final = {
     "acquire": ("head", "acquire", "choose", "grant"),

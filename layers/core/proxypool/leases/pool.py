@@ -21,6 +21,7 @@ from proxypool_client.outcome import Outcome
 from proxypool import clock
 from proxypool.errors import (
     MAX_RETRY_AFTER_SECONDS,
+    RETRY_AFTER_SECONDS,
     IdempotencyConflict,
     NotFound,
     Paused,
@@ -35,7 +36,6 @@ from proxypool.leases.outcome import MEANINGS, Meaning, ProxyDid, TargetDid, coo
 from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
-RETRY_AFTER_SECONDS = 5
 JITTER_SECONDS = 5  # refused callers come back spread over this
 RETRIED = 10  # which argument of acquire.lua says that the call may have been made before
 PIN_SECONDS = 3_600  # a session's pin slides by this

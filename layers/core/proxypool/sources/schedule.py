@@ -32,17 +32,12 @@ class Scheduler:
         enabled = [source for source in self.sources.list() if source.enabled]
         due = [source for source in enabled if is_due(source, now)]
         for source in due:
-            self.enqueue(source.source_id)
+            enqueue(source.source_id, self.settings)
         stale = [source for source in enabled if is_newly_stale(source, now, hours=self.settings.source_stale_hours)]
         for source in stale:
             self._tell_stale(source, now)
         count(Metric.SOURCES_ENQUEUED, len(due))
         return {"count_sources": len(enabled), "count_enqueued": len(due), "count_stale": len(stale)}
-
-    def enqueue(self, source_id: str) -> None:
-        """Sends one scrape of a source; also what POST /sources/{id}/scrape does."""
-        message = queues.ScrapeMessage(source_id=source_id)
-        queues.send(self.settings.need("scrape_queue_url"), [message], group=source_id)
 
     def _tell_stale(self, source: Source, now: datetime) -> None:
         detail = {
@@ -54,6 +49,12 @@ class Scheduler:
         count(Metric.SOURCES_STALE)
         if publish(self.settings.need("event_bus"), Event.SOURCE_STALE, detail):
             self.sources.update(source.source_id, stale_told_at=now)
+
+
+def enqueue(source_id: str, settings: Settings) -> None:
+    """Sends one scrape of a source: for `scrape_all` and for POST /sources/{id}/scrape."""
+    message = queues.ScrapeMessage(source_id=source_id)
+    queues.send(settings.need("scrape_queue_url"), [message], group=source_id)
 
 
 def is_due(source: Source, now: datetime) -> bool:
