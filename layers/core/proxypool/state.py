@@ -1,4 +1,4 @@
-"""Small shared facts in the `state` table: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
+"""The state table, a key-value store: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pynamodb.models import Model
 from proxypool.table import bind, find, took
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
-REBUILD_WANTED = "rebuild_wanted"  # the operator asks for the index to be written again
-SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
+REBUILD_WANTED = "rebuild_wanted"  # the operator requested a rebuild of the index
+SETTINGS_CACHE_SECONDS = 30  # how old the settings that a function uses may be
 
 
 class StateItem(Model):
-    """One fact: a name, its value as JSON, a number that counters grow, and when it ages out (epoch seconds)."""
+    """A row: a JSON value and a counter under a name, and when it expires (epoch seconds)."""
 
     name = UnicodeAttribute(hash_key=True)
     value = JSONAttribute(null=True)
@@ -35,21 +35,21 @@ class State:
     table_name: str
 
     def get(self, name: str) -> Any:
-        """The value, or None where there is none (any more)."""
+        """The value, or None if there is none (any more)."""
         item = find(self._model, name)
         return None if item is None or _is_over(item) else item.value
 
     def get_many(self, names: Iterable[str]) -> dict[str, Any]:
-        """The values of up to 100 names in one call; those that there are."""
+        """The values of up to 100 names, read in one call, of those that exist."""
         found = self._model.batch_get(list(names), consistent_read=True)
         return {item.name: item.value for item in found if not _is_over(item)}
 
     def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
-        """Sets the value; it ages out after `ttl_seconds`."""
+        """Sets the value; it expires after `ttl_seconds`."""
         self._model(name, value=value, expires_at=_expiry(ttl_seconds)).save()
 
     def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
-        """Sets the value where none is (or where it is past its TTL); False if somebody else was first."""
+        """Sets the value if there is none (or it has expired); False if there is one."""
         item = self._model(name, value=value, expires_at=_expiry(ttl_seconds))
         free = StateItem.name.does_not_exist() | (StateItem.expires_at <= int(time.time()))
         return took(lambda: item.save(condition=free))
@@ -73,17 +73,17 @@ class State:
         return int(item.asked or 0), int(item.failed or 0)
 
     def number(self, name: str) -> float:
-        """A counter's value, 0 where there is none."""
+        """A counter's value, 0 if there is none."""
         item = find(self._model, name)
         return 0.0 if item is None or _is_over(item) else float(item.number or 0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
-        """The counters of these names, a hundred a call; those that there are."""
+        """The counters of these names, of those that exist; 100 a call."""
         found = self._model.batch_get(list(names), consistent_read=True)
         return {item.name: float(item.number or 0) for item in found if not _is_over(item)}
 
     def delete(self, name: str) -> None:
-        """Removes the fact; nothing happens where there is none."""
+        """Removes a name; does nothing if there is none."""
         self._model(name).delete()
 
     @property
@@ -95,7 +95,7 @@ _seen: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
 def operator_settings(state: State) -> dict[str, Any]:
-    """What the operator set by PATCH /settings, at most 30 s old."""
+    """The settings of PATCH /settings, at most 30 s old."""
     at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
     if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
         value = state.get(SETTINGS) or {}
@@ -104,7 +104,7 @@ def operator_settings(state: State) -> dict[str, Any]:
 
 
 def is_paused(state: State) -> bool:
-    """Whether the operator stopped the pool (the kill switch)."""
+    """Whether the operator paused the pool (the kill switch)."""
     return bool(operator_settings(state).get("paused"))
 
 

@@ -1,4 +1,4 @@
-"""What POST /jobs takes, field by field, and how a job is shown."""
+"""The fields of POST /jobs, their validation, and a job as JSON."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def job_fields(settings: Settings) -> dict[str, Field]:
         "allow_plaintext_secrets": Field(kind=bool, default=False, description="Cookies and tokens by plain http, too"),
         "crawl": Field(kind=dict, description="Follow the page's links; each page is a job of the same batch"),
         "batch": Field(kind=str, default="", pattern=JOB_ID, description="Names jobs that belong together"),
-        "job_id": Field(kind=str, default="", pattern=JOB_ID, description="Yours, else a digest of the request"),
+        "job_id": Field(kind=str, default="", pattern=JOB_ID, description="Default: a digest of the request"),
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def read_jobs(body: Mapping[str, Any], owner: str, *, settings: Settings, domain
 
 
 def job_json(job: Job) -> dict[str, Any]:
-    """A job as it is shown: never its headers, its body or its result."""
+    """A job as JSON, without its headers, body and result."""
     return {
         "id": job.id, "state": job.state.value, "url": job.request.url, "method": job.request.method,
         "session_id": job.request.session_id or None, "batch": job.request.batch or None,
@@ -142,7 +142,7 @@ def _wrong_target(url: Url, values: Mapping[str, Any], domains: Domains) -> dict
         return {"url": "plain http is not allowed"}
     secret = any(name.lower() not in SAFE_HEADERS | {"content-type"} for name in values["headers"])
     if url.scheme == "http" and secret and not values["allow_plaintext_secrets"]:
-        return {"headers": "would go over plain http; allow_plaintext_secrets says so"}
+        return {"headers": "would be sent over plain http; set allow_plaintext_secrets to allow that"}
     return {}
 
 
@@ -152,7 +152,7 @@ def _wrong_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for name, value in headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("proxy-"):
-            wrong[f"headers.{name[:64]}"] = "is not yours to set"
+            wrong[f"headers.{name[:64]}"] = "cannot be set"
         elif (
             not isinstance(value, str) or len(value) > MAX_HEADER_CHARS or not (value.isascii() and value.isprintable())
         ):
@@ -169,5 +169,5 @@ def _wrong_transform(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a job can have that id."""
+    """Whether the text is a valid job id."""
     return _JOB_ID.fullmatch(text) is not None

@@ -1,5 +1,5 @@
-"""Crawling: a page's links become jobs of their own. A link's job id is made of the batch and the link, so a page that is read
-twice, or linked from everywhere, is one job; the budget is a counter that grows before a job is made.
+"""Crawling: each link of a page becomes a job. Its id is made of the batch and the link, so a page that is read twice or linked many
+times is one job. The budget is a counter that is increased before a job is made.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proxypool.state import State
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """Makes the jobs that a page leads to."""
+    """Makes the jobs of a page's links."""
 
     jobs: JobTable
     state: State

@@ -1,7 +1,7 @@
-"""One page through one leased proxy: never directly, never further than the rules go. Every hop of a redirect is vetted anew.
+"""Fetches one page through one leased proxy, never directly. Each hop of a redirect is checked again.
 
-The target's name goes to the proxy unresolved (nothing leaks by DNS); it is vetted by its spelling. The proxy's own name is resolved
-and vetted at each connection. An answer is read as strictly as a check reads it.
+The target's name goes to the proxy unresolved (nothing leaks by DNS) and is checked by its spelling. The proxy's own name is resolved
+and checked at each connection. Answers are parsed as strictly as in a check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from proxypool.network.tunnel import Fault, Hop, Login, Message, Response, Wire,
 
 MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
-SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # what goes to another origin, too
+SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # sent to other origins, too
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TARGET_CODES: Final = frozenset(
     {502, 503, 504, 3, 4, 5, 6}
@@ -53,7 +53,7 @@ class FetchFailed(ProxyPoolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back: header names in lower case, the body decoded and whole."""
+    """A complete response: header names in lower case, the body decoded."""
 
     url: str
     status: int
@@ -75,13 +75,13 @@ class PageRequest:
 
 
 async def fetch(page_request: PageRequest, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
-    """The page; raises RequestRefused (nothing was sent where it may not go) or FetchFailed."""
+    """The page; raises RequestRefused (the request was not sent there) or FetchFailed."""
     try:
         with Deadline(seconds):
             return await _follow(_hop(proxy_url, tls), proxy_url, page_request)
     except TimeoutError as error:
         raise FetchFailed(Outcome.TIMEOUT, "timeout") from error
-    except SourceError as error:  # an encoding that nobody asked for: what the target sends
+    except SourceError as error:  # an encoding that we did not accept: the target's fault
         raise FetchFailed(Outcome.TARGET_ERROR, error.reason) from error
     except WireError as error:
         raise FetchFailed(_blame(error), error.fault.value) from error
@@ -125,7 +125,9 @@ async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, page_reques
 
 
 async def _connect(proxy_url: str, limits: Limits) -> Wire:
-    """A literal private address was allowed by its source, or no lease would name it; a name that leads to one is refused."""
+    """Connects to the proxy. A literal private address was allowed by its source, or no lease would have it; a name that resolves to one is
+    refused.
+    """
     parts = urlsplit(proxy_url)
     host = parts.hostname or ""
     networks = without(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
@@ -168,7 +170,7 @@ def _headers(page_request: PageRequest, url: Url, *, same_origin: bool) -> dict[
 
 
 def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
-    """`Bearer {token:access}` with the session's token of that name; raises RequestRefused where it has none."""
+    """The value with each `{token:name}` replaced by the session's token; raises RequestRefused if it has none of that name."""
 
     def fill(found: re.Match[str]) -> str:
         if found[1] not in tokens:
@@ -179,7 +181,7 @@ def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
 
 
 def _blame(error: WireError) -> Outcome:
-    """Whose fault it is: of a tunnel that was refused the proxy's word decides, what is too large is the target's."""
+    """Whose fault it is: for a refused tunnel the proxy's code decides; a page that is too large is the target's fault."""
     if error.fault is Fault.CREDENTIALS:
         return Outcome.CREDENTIALS
     if error.fault in (Fault.TOO_LARGE, Fault.UNSUPPORTED) or error.code in _TARGET_CODES:

@@ -1,8 +1,7 @@
-"""The gate of a domain: so many requests a second, so many at once, counted across all workers in one row of the state table.
+"""The rate limit and the concurrency limit of a domain, shared by all workers through one row of the state table.
 
-A turn is an instant: a worker moves the row's `next_ms` on by one interval for each of its pages that ask at the same moment, in one
-conditional write, and each page waits for its own.
-A place ends by itself at its deadline, so a worker that dies keeps nobody out for long.
+A turn is an instant: one conditional write moves the row's `next_ms` on by one interval for each page of a batch, and each page waits
+for its own turn. A place expires at its deadline, so a worker that dies blocks others for a minute at most.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from proxypool.jobs.domains import Domain
 from proxypool.jobs.together import Batcher
 from proxypool.table import bind, find, took
 
-MAX_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is put back
+MAX_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is requeued
 PLACE_SECONDS: Final = 60.0
 MAX_TURNS: Final = 64  # taken by one write
 ROW_SECONDS: Final = 86_400
@@ -65,12 +64,12 @@ class Gate:
         return await self._place(domain)
 
     async def leave(self, domain: Domain, place: str) -> None:
-        """Gives the place back."""
+        """Frees the place."""
         if place:
             await asyncio.to_thread(self._item(domain).update, actions=[Path(place).set(0)])
 
     async def _waits(self, domain: Domain, asking: list[None]) -> list[float]:
-        """In how many seconds each may go; those for whom no turn could be taken hear when there would be one."""
+        """In how many seconds each page may go; more than MAX_WAIT_SECONDS for those without a turn."""
         first_ms, taken = await asyncio.to_thread(self._turns, domain, len(asking))
         ahead_ms, step = first_ms - time.time() * 1000, _step_ms(domain)
         late_ms = max(ahead_ms + taken * step, MAX_WAIT_SECONDS * 1000 + 1)

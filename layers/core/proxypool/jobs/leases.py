@@ -1,4 +1,4 @@
-"""The leases of a worker's runs: acquired and given back by as few calls as can be."""
+"""The leases of a worker's runs, acquired and released in batches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_RELEASED: Final = 100
 
 class _AcquireKey(NamedTuple):
     owner: str
-    filters: str  # JSON: what makes two requests the same
+    filters: str  # as JSON: equal filters are one batch
 
 
 class _ReleaseKey(NamedTuple):
@@ -30,7 +30,7 @@ class _ReleaseKey(NamedTuple):
 
 @dataclass(slots=True)
 class Leases:
-    """Of one batch. `behalf_header` names whom the worker asks for."""
+    """The leases of one batch. `behalf_header` is the header that names the owner for whom the worker leases."""
 
     pool: AsyncPool
     behalf_header: str
@@ -42,20 +42,20 @@ class Leases:
         self._releasing = Batcher(self._release_many, MAX_RELEASED)
 
     async def acquire_now(self, owner: str, filters: Mapping[str, Any], *, key: str) -> Lease | None:
-        """One of the leases that can be had at once for all who ask for the same; None: there was none left for this one.
+        """One of the leases that are free now, acquired together with equal requests; None if there were too few.
 
         `key` is this request's own; raises Unreachable.
         """
         return await self._acquiring.submit(_AcquireKey(owner, json.dumps(filters, sort_keys=True)), key)
 
     async def acquire(self, owner: str, filters: Mapping[str, Any], *, key: str, wait_seconds: float) -> Lease:
-        """One lease by a call of its own, for which it waits; raises as AsyncPool.acquire does."""
+        """One lease by a call of its own, waiting for a free proxy; raises as AsyncPool.acquire does."""
         return await self.pool.acquire(wait_seconds=wait_seconds, headers=self._headers(owner), key=key, **filters)
 
     async def release(
         self, owner: str, lease: Lease, outcome: str = "", retry_after_seconds: int | None = None
     ) -> None:
-        """Gives one back with its outcome; raises PoolError."""
+        """Releases a lease with its outcome; raises PoolError."""
         if retry_after_seconds is None:
             await self._releasing.submit(_ReleaseKey(owner, outcome), lease.id)
         else:
@@ -67,7 +67,7 @@ class Leases:
         filters = json.loads(wanted.filters)
         try:
             found = await self.pool.acquire_many(len(keys), headers=self._headers(wanted.owner), key=key, **filters)
-        except Refused:  # each asks by itself, and hears why
+        except Refused:  # each then acquires alone, and gets the reason
             found = []
         return [*found, *[None] * (len(keys) - len(found))]
 

@@ -1,4 +1,4 @@
-"""One run of a job: lease, fetch, judge, give back; again on another exit, until there is a page or nothing more to try."""
+"""One run of a job: lease, fetch, classify the page, release; retried on other exits until there is a page or no attempt left."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ from proxypool.jobs.leases import Leases
 from proxypool.jobs.robots import Robots
 from proxypool.network.fetch import Limits
 
-WAIT_SECONDS: Final = 10.0  # for a proxy to come free, before the job is put back
-SPARE_LEASES: Final = 5  # leases given back unused, because they leave by an exit that was tried
-MAX_REFUSED_LOGINS: Final = 2  # 407: a fresh lease has the credentials as they are now
-SAVES: Final = 5  # of a session, each on top of what somebody else saved
+WAIT_SECONDS: Final = 10.0  # for a free proxy, before the job is requeued
+SPARE_LEASES: Final = 5  # released unused, because their exit was tried already
+MAX_REFUSED_LOGINS: Final = 2  # 407: a second lease has the current credentials
+SAVES: Final = 5  # of a session, each rebased on what another holder saved
 DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
-FINAL: Final = frozenset({"too_large", "encoding", "too_many_redirects"})  # what the page is, through whatever exit
+FINAL: Final = frozenset(
+    {"too_large", "encoding", "too_many_redirects"}
+)  # properties of the page: no other exit changes them
 
 
 class Requeue(ProxyPoolError):
@@ -47,13 +49,13 @@ class Requeue(ProxyPoolError):
 class RunResult:
     """The outcome of one run."""
 
-    finding: Finding | None = None  # of the last attempt; None: there was none
-    answer: Answer | None = None  # the page, where there is one
+    finding: Finding | None = None  # of the last attempt; None before the first
+    answer: Answer | None = None  # the page, if there is one
     lease: Lease | None = None
     attempts: int = 0
     received_bytes: int = 0
     refused_logins: int = 0
-    robots_ignored: str = ""  # why, as the operator said
+    robots_ignored: str = ""  # the operator's reason
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class Runner:
     limits: Limits
     tls: ssl.SSLContext
     page_seconds: float
-    behalf_header: str  # the header that names whom the worker asks for
+    behalf_header: str  # the header that names the owner for whom the worker leases
     spent: dict[str, int] = field(default_factory=dict)  # bytes by proxy id
     cookies_dropped: int = 0
 
@@ -90,7 +92,7 @@ class Runner:
 
     @asynccontextmanager
     async def _turn(self, domain: Domain) -> AsyncIterator[None]:
-        """A turn and a place at the domain's gate; raises Requeue where it has none soon."""
+        """A turn and a place at the domain's gate; raises Requeue if there is none soon."""
         try:
             place = await self.gate.enter(domain)
         except RateLimited as later:
@@ -102,7 +104,7 @@ class Runner:
 
     @asynccontextmanager
     async def _leased(self, job: Job, tried: set[str], result: RunResult) -> AsyncIterator[Lease | None]:
-        """A lease that leaves by an exit not tried yet (None where there is none), given back with what was found."""
+        """A lease on an exit not tried yet (None if there is none), released with the attempt's outcome."""
         lease = await self._lease(job, tried, result)
         if lease is None:
             yield None
@@ -147,7 +149,7 @@ class Runner:
         result.answer = answer if result.finding.outcome is Outcome.OK else None
 
     async def _bare(self, url: str, domain: Domain, lease: Lease, result: RunResult) -> Answer | None:
-        """A page without session, headers or body; None where it does not come."""
+        """A page fetched without session, headers or body; None if it failed."""
         page_request = PageRequest(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
         try:
             return await fetch(page_request, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
@@ -157,7 +159,7 @@ class Runner:
             self._count(lease, result, page_request.received_bytes)
 
     async def _lease(self, job: Job, tried: set[str], result: RunResult) -> Lease | None:
-        """A lease whose exit was not tried in this run; None where there is none (any more)."""
+        """A lease whose exit was not tried in this run; None if there is none (left)."""
         filters = dict(job.request.lease) | {"target": job.request.host}
         if job.request.session_id:
             filters["session_id"] = job.request.session_id
@@ -179,19 +181,19 @@ class Runner:
         return None
 
     async def _acquire(self, job: Job, filters: dict[str, Any], key: str, *, first: bool) -> Lease | None:
-        """A lease, or None where there is none for a further attempt; raises Requeue where there is none for the first."""
-        if first and not job.request.session_id:  # a session's is asked for alone
+        """A lease, or None if there is none for a further attempt; raises Requeue if there is none for the first."""
+        if first and not job.request.session_id:  # a session's lease is acquired alone
             lease = await self.leases.acquire_now(job.owner, filters, key=key)
             if lease is not None:
                 return lease
         try:
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS if first else 0)
         except PoolRefused as refusal:
-            if refusal.retry_after_seconds is None:  # not a matter of time
+            if refusal.retry_after_seconds is None:  # waiting does not help
                 raise
             if first:  # no proxy, the owner's quota, a pool that is paused or rebuilt: the job waits
                 raise Requeue(refusal.retry_after_seconds, refusal.type) from refusal
-            if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # nothing that could come free
+            if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # no lease that could end
                 return None
         with suppress(PoolRefused):
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS)
@@ -199,7 +201,7 @@ class Runner:
 
     async def _give_back(self, job: Job, lease: Lease, finding: Finding | None) -> None:
         outcome, seconds = (finding.outcome.value, finding.retry_after_seconds) if finding else ("", None)
-        with suppress(PoolError):  # then it ends at its time
+        with suppress(PoolError):  # then it expires
             await self.leases.release(job.owner, lease, outcome, seconds)
 
     async def _session(self, job: Job, headers: dict[str, str]) -> Session | None:
@@ -209,7 +211,7 @@ class Runner:
         return await self.pool.session(name, headers=headers) or Session(id=name)
 
     async def _save(self, session: Session, headers: dict[str, str]) -> None:
-        """Saves the cookies; where somebody else was first, on top of theirs."""
+        """Saves the cookies, rebased on those that another holder saved in the meantime."""
         self.cookies_dropped += session.jar.dropped(now=time.time())
         for _ in range(SAVES):
             try:
@@ -235,13 +237,13 @@ class Runner:
 
 
 def _exit(lease: Lease) -> str:
-    """By what a site would know the lease again: its exit; a gateway has another one for each name in the URL."""
+    """What identifies the lease to a site: its exit. A gateway has another exit for each name in the URL."""
     return lease.exit_ip or lease.proxy_url
 
 
 def _again(result: RunResult, domain: Domain) -> bool:
-    """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain; where a second lease's
-    credentials are refused, too, the provider's are wrong.
+    """Whether another exit may help. A denied page is not retried, unless the operator allows it for the domain; nor are credentials
+    that were refused for a second lease, too: the provider's are wrong.
     """
     finding = result.finding
     if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL:

@@ -1,5 +1,5 @@
-"""The jobs table. Exactly one result is not hope but conditions: a run begins by taking the job under a token of its own, and
-only that token may end it.
+"""The jobs table. Exactly one result per run is ensured by conditions: a run takes the job under a token of its own, and only that
+token may end it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ByState(GlobalSecondaryIndex["JobItem"]):
     """An owner's jobs by state, the last changed last."""
 
     class Meta:
-        """Its name and what it holds."""
+        """The index."""
 
         index_name = "by_state"
         projection = KeysOnlyProjection()
@@ -38,7 +38,7 @@ class ByBatch(GlobalSecondaryIndex["JobItem"]):
     """The jobs of one batch by state; only jobs of a batch are in it."""
 
     class Meta:
-        """Its name and what it holds."""
+        """The index."""
 
         index_name = "by_batch"
         projection = KeysOnlyProjection()
@@ -84,7 +84,7 @@ class JobTable:
     ttl_seconds: int
 
     def create(self, job: Job) -> bool:
-        """Writes a new job; False where its id is taken (the same job, unless its request differs)."""
+        """Writes a new job; False if its id is taken (the same job, unless its request differs)."""
         now = clock.epoch_ms(clock.now())
         item = self._model(
             job.key,
@@ -110,20 +110,18 @@ class JobTable:
         return None if item is None else (_job(item), item.result)
 
     def start(self, keys: Sequence[str], *, now: datetime, seconds: float) -> list[Job | StatementRefused | None]:
-        """Takes jobs for a run of so many seconds, each under a new token. None where there is nothing to do now: the job is over,
-        gone, or another run holds it.
-        """
+        """Takes jobs for a run of so many seconds, each under a new token. None if the job is over, gone, or held by another run."""
         tokens, now_ms = {key: secrets.token_hex(16) for key in keys}, clock.epoch_ms(now)
         done = execute_each(
             [begin(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds) for key, token in tokens.items()]
         )
-        # The token tells, not the answer: of a call that was repeated because its answer was lost, the second one fails.
+        # The token in the row decides, not the answer: when a call is retried because its answer was lost, the retry fails.
         rows = self._model.batch_get(list(tokens), consistent_read=True, attributes_to_get=_ALL_BUT_RESULT)
         jobs = {row.key: _job(row) for row in rows if row.token == tokens[row.key]}
         return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, done, strict=True)]
 
     def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | StatementRefused]:
-        """Ends the runs that took these jobs; False where a token is no longer the one: then nothing is written.
+        """Ends the runs that took these jobs; False if a token is no longer the row's: then nothing is written.
 
         Only a result takes the place of a result: a replay that fails leaves the old one.
         """
@@ -134,11 +132,11 @@ class JobTable:
         )
 
     def requeue(self, job: Job, *, now: datetime) -> bool:
-        """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
+        """Ends a run without a result: the job is queued again; False if another run holds it."""
         return self._update(job.key, JobItem.token == job.token, *self._to(job.owner, JobState.QUEUED, now)) is not None
 
     def replay(self, key: str, *, now: datetime) -> Job | None:
-        """Queues a job again that is over, counted; None where it is not over or gone. The old result stays until replaced."""
+        """Queues a finished job again and counts that; None if it is not over, or gone. The old result stays until replaced."""
         owner, _ = split_key(key)
         over = JobItem.state.is_in(*(state.value for state in JobState if state.is_over))
         return self._update(

@@ -1,5 +1,5 @@
-"""A batch of the fetch queue: many pages at once, each message by itself. Exactly one result per run is a matter of conditions
-in the jobs table; a duplicate, a crash or a replay in between finds its token gone and writes nothing.
+"""A batch of the fetch queue: runs its jobs concurrently; each message fails alone. Exactly one result per run is ensured by conditions
+in the jobs table: after a duplicate, a crash or a replay the old token is gone, and its run writes nothing.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ JobEvent = tuple[Event, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class Outcomes:
-    """What a batch did: counts, and why which messages must come again (by job key)."""
+    """The results of a batch: counts, and the jobs whose messages must come again, with the reason (by job key)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     again: dict[str, str] = field(default_factory=dict)
-    held: dict[str, float] = field(default_factory=dict)  # another run holds the job: seconds until that is over
+    held: dict[str, float] = field(default_factory=dict)  # jobs that another run holds: seconds until it is over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Runs jobs of one deployment."""
+    """Runs the jobs of one deployment."""
 
     jobs: JobTable
     results: Results
@@ -110,7 +110,7 @@ class Worker:
             raise
 
     async def _run(self, job: Job, batch: _Batch) -> tuple[RunResult, str]:
-        """What the run brought, and why it was not made where it may not be."""
+        """The result of the run, and why it was refused ("" if it was not)."""
         domain = self.domains.of(job.request.host)
         if domain is None:
             return RunResult(), "domain_not_allowed"
@@ -132,7 +132,7 @@ class Worker:
         return _job_event(job, ending.state, ending.reason, ending.attempts)
 
     def _overtaken(self, job: Job, outcomes: Outcomes) -> JobEvent | None:
-        """Another run took the job; or this one has ended it, and the answer to that was lost."""
+        """Another run took the job; or this one ended it, and the answer of that write was lost."""
         found = self.jobs.get(job.key)
         if found is None or found.runs != job.runs or not found.state.is_over:
             outcomes.counts["overtaken"] += 1
@@ -141,7 +141,7 @@ class Worker:
         return _job_event(found, found.state, found.reason, found.attempts)
 
     def _ending(self, job: Job, result: RunResult, refused: str) -> tuple[Ending, dict[str, Any] | None]:
-        """What the run has come to, and its result; a large one lies in S3 by then, under the run's token."""
+        """How the run ended, and its result; a large one is stored in S3 under the run's token."""
         number, size = result.attempts, result.received_bytes
         if refused:
             return Ending(state=JobState.FAILED, attempts=number, reason=refused), None
@@ -170,7 +170,7 @@ class Worker:
         return None
 
     def _requeue(self, job: Job, later: Requeue, outcomes: Outcomes) -> None:
-        """Waiting is no failure: the job is queued again by a new, delayed message, and this one is done."""
+        """Queues the job again by a new, delayed message. Waiting is no failure, so the old message is done."""
         outcomes.counts["requeued"] += 1
         log.info("job requeued", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
         if self.jobs.requeue(job, now=self.now()):
@@ -180,7 +180,7 @@ class Worker:
 
 
 class _Batch:
-    """One call of `work`: what its jobs share."""
+    """What the jobs of one call of `work` share."""
 
     def __init__(self, worker: Worker, runner: Runner, deadline: float) -> None:
         self.runner, self.deadline, self.outcomes = runner, deadline, Outcomes()
@@ -218,7 +218,7 @@ def _failure(finding: Finding) -> JobState:
 
 
 def _result(job: Job, result: RunResult, answer: Answer, now: datetime) -> tuple[dict[str, Any], str]:
-    """What is stored of a page, and "" or why its transform failed (then the raw body stands in its place)."""
+    """The stored result of a page, and why its transform failed ("" if it did not; else the raw body is stored)."""
     lease = result.lease
     options: Mapping[str, Any] = {name: value for name, value in job.request.transform.items() if name != "name"}
     found = {

@@ -1,4 +1,4 @@
-"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library and redis-py only."""
+"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library only."""
 
 from __future__ import annotations
 

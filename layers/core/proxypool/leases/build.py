@@ -39,7 +39,7 @@ def sessions_of(settings: Settings) -> Sessions:
 
 
 def bridge_of(settings: Settings) -> Bridge:
-    """The bridge to DynamoDB. Its imports are here: the lease function starts without a vendor's library but redis-py.
+    """The bridge to DynamoDB. Its imports are here: the lease function starts without any vendor's library.
 
     Raises ConfigurationError where the filters of proxy.pool_low cannot be read.
     """

@@ -1,6 +1,6 @@
 """The lease engine: acquire, renew, release, report, look. Each is one script, one round trip; all time is the server's.
 
-The lease function runs this and nothing else: standard library and redis-py only.
+The lease function runs this and nothing else: only the standard library and `leases.wire`.
 """
 
 from __future__ import annotations
