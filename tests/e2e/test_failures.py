@@ -32,7 +32,7 @@ def test_a_message_nobody_can_read_ends_in_the_dead_letter_queue_with_its_reason
     send(stack, "Scrape", FROM_THE_FUTURE)
     until(lambda: dead(stack, "Validate") == dead(stack, "Scrape") == 1)
 
-    found = stack.command("dlq", "list")["letters"]
+    found = stack.command("dlq", "list")["messages"]
     assert {(letter["queue"], letter["body"], letter["reason"]) for letter in found} == {
         ("validate", "not JSON", "not JSON"),
         ("scrape", FROM_THE_FUTURE, "unknown version"),

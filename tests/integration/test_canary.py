@@ -36,10 +36,8 @@ from tests.support.servers import create_tables
 
 CANARY = "s3cr3t-canary"
 CONTEXT = SimpleNamespace(aws_request_id="run", get_remaining_time_in_millis=lambda: 100_000)
-CACHES = (
-    settings, aws.client, scrape_source.scraper, validate_proxy.validator, index_pool.index, expire_leases.bridge,
-    lease.pool, routes.manager,
-)  # fmt: skip
+CACHES = (settings, aws.client, index_pool.index, lease.pool, routes.manager)
+HANDLERS = (scrape_source.handler, validate_proxy.handler, expire_leases.handler)
 
 
 def asks_for(password: str) -> Behaviour:
@@ -167,6 +165,8 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
 def _forget() -> None:
     for cached in CACHES:
         cached.cache_clear()
+    for handler in HANDLERS:
+        vars(handler).pop("_made", None)
 
 
 def _recording(world: World, original: Callable[..., Any]) -> Callable[..., Any]:

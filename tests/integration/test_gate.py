@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from proxypool.jobs.domains import Domain, Domains
-from proxypool.jobs.gate import PLACE_SECONDS, Gate, NotNow
+from proxypool.jobs.gate import PLACE_SECONDS, Gate, RateLimited
 from proxypool.state import State
 
 from tests.support import servers
@@ -75,7 +75,7 @@ def test_a_turn_too_far_away_is_not_taken(table: str) -> None:
     asyncio.run(Gate(table).enter(domain))
     taken = Gate(table)._next_ms(domain)
 
-    with pytest.raises(NotNow) as later:
+    with pytest.raises(RateLimited) as later:
         asyncio.run(Gate(table).enter(domain))
 
     assert 90 < later.value.seconds <= 100

@@ -174,7 +174,7 @@ def test_whatever_happens_in_whatever_order_one_run_holds_the_job(jobs: JobTable
             if state == "over":
                 state, replays = "queued", replays + 1
         elif step == "put back" and holder is not None:
-            assert jobs.put_back(holder, now=now) == (state == "running")
+            assert jobs.requeue(holder, now=now) == (state == "running")
             state, past, holder = "queued", [*past, holder], None
         assert not any(jobs.finish([(old, DONE)], now=now)[0] for old in past)
     found = jobs.get(job.key)

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 from proxypool.checks.batch import BatchResult
+from proxypool.checks.validate import Validator
 from proxypool.leases.build import cache_of
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
+from proxypool.retry import reason_name
 from proxypool.settings import GIVEN, settings
+from proxypool.sources.scrape import Scraper
 from proxypool.state import State
-from proxypool.tasks import reason_name
 from proxypool.telemetry import log
 
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
@@ -198,7 +200,7 @@ def test_an_unexpected_error_is_counted_once_for_each_message_that_it_failed(
         raise RuntimeError("it broke")
 
     if function == "scrape_source":
-        monkeypatch.setattr(app, "_attempt", broken)
+        monkeypatch.setattr(Scraper, "scrape", broken)
     else:
         monkeypatch.setattr("proxypool.network.loop.run", broken)
 
@@ -224,7 +226,7 @@ def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
 ) -> None:
     """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
-    monkeypatch.setattr(app, "_run", lambda this, messages, context: BatchResult(unfinished=set(messages)))
+    monkeypatch.setattr(Validator, "validate", lambda this, messages, *, seconds: BatchResult(unfinished=set(messages)))
 
     for attempt in ("1", "2"):
         event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
@@ -244,10 +246,10 @@ def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monk
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
     records = [{**record, "messageId": name} for name in ("first", "second")]
 
-    def broken(*_: Any) -> BatchResult:
+    def broken(*_: Any, **__: Any) -> BatchResult:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(app, "_run", broken)
+    monkeypatch.setattr(Validator, "validate", broken)
 
     assert app.handler({"Records": records}, CONTEXT) == {
         "batchItemFailures": [{"itemIdentifier": "first"}, {"itemIdentifier": "second"}]

@@ -17,6 +17,7 @@ from proxypool import aws, clock, settings, tasks
 from proxypool.errors import SourceError
 from proxypool.proxies.proxy import Status
 from proxypool.queues import ScrapeMessage, ValidateMessage, decode, encode
+from proxypool.retry import reason_name
 from proxypool.sources.report import NO_ROWS
 from proxypool.state import SETTINGS
 from proxypool.telemetry import log
@@ -157,7 +158,7 @@ def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: Modu
     answer = app.handler({"Records": [_record("bad", "{"), _record("old", '{"v":9}'), _record("good", good)]}, CONTEXT)
 
     assert _failed(answer) == ["bad", "old"]
-    assert pool.state.get(tasks.reason_name("bad"))["reason"] == "not JSON"
+    assert pool.state.get(reason_name("bad"))["reason"] == "not JSON"
     assert pool.state.get(tasks.result_name("run-1"))["counts"]["count_new"] == 1
     assert app.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
     with pytest.raises(KeyError):
@@ -179,7 +180,7 @@ def test_an_unreachable_source_is_retried_twice_and_then_told(pool: Pool, app: M
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.enabled, source.last_error) == (True, "unreachable")
-    assert pool.state.get(tasks.reason_name("m"))["attempt"] == 3
+    assert pool.state.get(reason_name("m"))["attempt"] == 3
     assert [line for line in log_lines() if line.get("SourcesFailed") == [1.0]]
 
 
@@ -190,7 +191,7 @@ def test_a_url_that_became_forbidden_is_refused_at_the_fetch_again(pool: Pool, a
 
     app.handler({"Records": [_record("m", encode(ScrapeMessage(source_id=source_id)))]}, CONTEXT)
 
-    assert pool.state.get(tasks.reason_name("m"))["reason"] == "refused: link_local"
+    assert pool.state.get(reason_name("m"))["reason"] == "refused: link_local"
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_a_sweep_without_time_left_reports_overdue_proxies(aws_endpoint: str) ->
     add_records(validator, 12)
     times_left = iter([60.0, 60.0])
 
-    counts = run_sweep(validator, sweep_page=5, seconds_left=lambda: next(times_left, 9.0))
+    counts = run_sweep(validator, sweep_page=5, seconds_left=lambda: next(times_left, 0.0))
 
     assert counts["count"] == 10
     assert counts["overdue"] == 2

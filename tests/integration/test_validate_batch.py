@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from proxypool import aws, clock, queues
+from proxypool import aws, clock, handlers, queues
 from proxypool.checks import pipeline
 from proxypool.checks.prune import Pruner
 from proxypool.checks.sweep import Sweep
@@ -87,8 +87,12 @@ def load_app(monkeypatch: pytest.MonkeyPatch) -> Any:
         assert spec.loader
         app = module_from_spec(spec)
         spec.loader.exec_module(app)
-        monkeypatch.setattr(app, "validator", lambda: validator)
-        monkeypatch.setattr(app, "settings", lambda: validator.settings)
+        tables = validator.proxies.table_name, validator.checks.table_name
+        known = replace(
+            validator.settings, state_table=validator.state.table_name, proxies_table=tables[0], checks_table=tables[1]
+        )
+        monkeypatch.setattr(app, "settings", lambda: known)
+        monkeypatch.setattr(handlers, "settings", lambda: known)
         return app
 
     return load

@@ -21,7 +21,6 @@ from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.state import State
-from proxypool.table import bind
 from proxypool.tasks import last_name
 
 from tests.support.bus import Ear
@@ -102,8 +101,7 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
     source = from_request({"id": "demo", "inline": "8.8.8.8:80\n8.8.4.4:80"}, settings=known, now=clock.now())
     SourceTable(known.sources_table).put_new(source)
     item = to_item(replace(sampled_proxy(), last_checked_at=clock.now()))
-    bind(type(item), known.proxies_table)
-    item.save()
+    aws.client("dynamodb").put_item(TableName=known.proxies_table, Item=item.serialize())
     bridge_of(known).run("first", until=float("inf"))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(known).items():

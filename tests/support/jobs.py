@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from proxypool import aws, clock
-from proxypool.jobs.build import Bench, bench, service
+from proxypool.jobs.build import WorkerRuntime, service, worker_runtime
 from proxypool.jobs.job import Job
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.worker import Outcomes
@@ -45,9 +45,9 @@ class World:
         return service(self.settings)
 
     @property
-    def bench(self) -> Bench:
+    def runtime(self) -> WorkerRuntime:
         """A worker of its own."""
-        return bench(self.settings)
+        return worker_runtime(self.settings)
 
     def submit(self, path: str = "/", owner: str = "ann", **parts: Any) -> str:
         """Queues a page of the site; returns the job's id."""
@@ -55,7 +55,7 @@ class World:
 
     def work(self, *ids: str, owner: str = "ann", seconds: float = 60) -> Outcomes:
         """Runs these jobs in one worker, as one batch."""
-        return asyncio.run(self.bench.work([f"{owner}/{job_id}" for job_id in ids], seconds=seconds))
+        return asyncio.run(self.runtime.work([f"{owner}/{job_id}" for job_id in ids], seconds=seconds))
 
     def job(self, job_id: str, owner: str = "ann") -> Job:
         """The job as it stands."""

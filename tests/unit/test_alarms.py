@@ -48,7 +48,7 @@ NOBODY_IS_CALLED = {
     Metric.JOBS_DONE: "a count of work",
     Metric.JOBS_FAILED: "pages fail; the event says which",
     Metric.JOBS_BLOCKED: "targets ban; the event says which",
-    Metric.JOBS_PUT_BACK: "jobs wait for a proxy or a turn",
+    Metric.JOBS_REQUEUED: "jobs wait for a proxy or a turn",
     Metric.JOB_BYTES: "a count of bytes",
     Metric.COOKIES_DROPPED: "a site sets more than a session keeps",
 }

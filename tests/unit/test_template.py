@@ -13,9 +13,9 @@ from proxypool.events import Event
 from proxypool.local import template
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.table import to_item
+from proxypool.retry import REASON_TTL_SECONDS
 from proxypool.settings import GIVEN, OVERRIDES, Settings
 from proxypool.state import SETTINGS_CACHE_SECONDS
-from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
 from proxypool_client.cli.app import app
 from proxypool_client.cli.output import Exit

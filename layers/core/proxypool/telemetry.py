@@ -64,7 +64,7 @@ class Metric(StrEnum):
     JOBS_DONE = "JobsDone"
     JOBS_FAILED = "JobsFailed"
     JOBS_BLOCKED = "JobsBlocked"
-    JOBS_PUT_BACK = "JobsPutBack"
+    JOBS_REQUEUED = "JobsRequeued"
     JOB_BYTES = "JobBytes"
     COOKIES_DROPPED = "CookiesDropped"
     # any function

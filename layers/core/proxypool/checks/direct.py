@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ssl
 import time
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from proxypool.errors import AddressRefused, ConfigurationError
 from proxypool.network import guard
 from proxypool.network.address import own_endpoints
 from proxypool.network.deadline import Deadline
+from proxypool.network.tls import client_context
 from proxypool.network.tunnel import Connection, Response, TransportError, build_get
 from proxypool.settings import Settings
 from proxypool.telemetry import log
@@ -38,12 +38,9 @@ def build_context(settings: Settings, key: bytes | None, target_rules: tuple[Tar
     Raises ValueError for a malformed URL or canary page, ConfigurationError without any judge, OSError for an
     unreadable CA file or database.
     """
-    tls = ssl.create_default_context()
-    if settings.judge_ca_file:
-        tls.load_verify_locations(settings.judge_ca_file)
     judge_urls = (*_split(settings.judge_url), *_split(settings.judge_https_url))
     return CheckContext(
-        judges=configured_judges(settings, key), tls=tls, allow_loopback=settings.allow_loopback,
+        judges=configured_judges(settings, key), tls=client_context(settings.judge_ca_file), allow_loopback=settings.allow_loopback,
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
         total_seconds=settings.check_total_seconds,
         canary_pages=tuple(map(_parse_canary_page, settings.canary_urls)), target_rules=target_rules,

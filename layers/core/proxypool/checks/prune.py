@@ -16,7 +16,6 @@ from proxypool.settings import Settings
 from proxypool.state import State
 from proxypool.telemetry import Metric, count
 
-RESERVE_SECONDS: Final = 10.0
 PAGE_SIZE: Final = 200
 DEAD_CURSOR: Final = "cursor:prune_dead_proxies"
 CHECKS_CURSOR: Final = "cursor:prune_old_checks"
@@ -32,16 +31,6 @@ class Pruner:
     state: State
     settings: Settings
 
-    @classmethod
-    def from_settings(cls, settings: Settings) -> Pruner:
-        """A pruner for the tables of these settings; raises ConfigurationError for a missing name."""
-        return cls(
-            ProxyTable(settings.need("proxies_table")),
-            ChecksTable(settings.need("checks_table")),
-            State(settings.need("state_table")),
-            settings,
-        )
-
     def prune_dead_proxies(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:
         """Deletes proxies that were dead for `dead_retention_days`, with their checks, shard by shard; lease records
         stay for the audit.
@@ -51,7 +40,7 @@ class Pruner:
         first = int((self.state.get(DEAD_CURSOR) or {}).get("shard", 0))
         for index in [*range(first, len(shards)), *range(first)]:
             for record in self._dead(shards[index]):
-                if seconds_left() <= RESERVE_SECONDS:
+                if seconds_left() <= 0:
                     self.state.put(DEAD_CURSOR, {"shard": index})
                     return _count_metric(Metric.PROXIES_PRUNED, pruned)
                 if is_prunable(record, now=now, days=self.settings.dead_retention_days):
@@ -63,7 +52,7 @@ class Pruner:
         """Deletes checks older than `check_retention_days` of the proxies with more than `check_keep` of them."""
         pruned = 0
         after: str | None = (self.state.get(CHECKS_CURSOR) or {}).get("after")
-        while seconds_left() > RESERVE_SECONDS:
+        while seconds_left() > 0:
             page, after = self.proxies.scan_page(after=after, limit=PAGE_SIZE)
             pruned += sum(
                 self._trim(record, now) for record in page if record.check.unpruned > self.settings.check_keep

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from proxypool.checks.check import TargetVerdict
 from proxypool.errors import AddressRefused
-from proxypool.network.address import Refusal, is_address, parse_url, refusal_reason
+from proxypool.network.address import parse_public_url
 from proxypool.web import Field
 
 MAX_RULES: Final = 8
@@ -58,12 +58,9 @@ def parse_rule(value: Mapping[str, Any], *, allow_loopback: bool = False) -> Tar
     The URL is checked syntactically: no address outside the public ranges, no local host name.
     """
     try:
-        url = parse_url(str(value.get("url")), allow_http=True)
-        reason = refusal_reason(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
+        url = parse_public_url(str(value.get("url")), allow_http=True, allow_loopback=allow_loopback)
     except AddressRefused as error:
         raise ValueError(f"url: {error.reason}") from error
-    if reason:
-        raise ValueError(f"url: {Refusal(reason)}")
     status = int(value.get("status") or 200)
     return TargetRule(host=url.host, port=url.port, scheme=url.scheme, path=url.target, status=status,
                 contains=_texts(value, "contains"), lacks=_texts(value, "lacks"))  # fmt: skip

@@ -13,12 +13,11 @@ from proxypool.proxies.record import due_shards
 from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ValidateMessage
 from proxypool.settings import Settings
-from proxypool.state import State
+from proxypool.state import State, is_paused
 from proxypool.telemetry import Metric, count, log
 
 CURSOR: Final = "cursor:revalidate_sweep"
 CURSOR_RESET_SECONDS: Final = 3_600  # after a lost message, the proxy is enqueued again within this time
-RESERVE_SECONDS: Final = 10.0
 SWEEP_ORDER: Final = (Status.UNCHECKED, Status.ACTIVE, Status.DEAD)
 
 
@@ -71,11 +70,13 @@ class Sweep:
     settings: Settings
 
     def sweep(self, *, now: datetime, run_id: str, seconds_left: Callable[[], float]) -> dict[str, int]:
-        """Enqueues due proxies until none is left, `sweep_max_proxies` were sent or ten seconds remain.
+        """Enqueues due proxies until none is left, `sweep_max_proxies` were sent or no time is left.
 
         Returns `count` (sent), `overdue` (due but not sent) and `backlog` (messages in the queue before). Sends nothing
-        if the backlog is `sweep_max_proxies` or more. Raises SendFailed.
+        if the backlog is `sweep_max_proxies` or more, or while the operator has paused the pool. Raises SendFailed.
         """
+        if is_paused(self.state):
+            return {"count": 0, "paused": True}
         url, max_proxies = self.settings.need("validate_queue_url"), self.settings.sweep_max_proxies
         cursor = self._load_cursor(now)
         readers = {status: _status_reader(status, cursor, self.settings.sweep_page) for status in SWEEP_ORDER}
@@ -86,7 +87,7 @@ class Sweep:
             return {"count": 0, "overdue": overdue, "backlog": backlog}
         sent = 0
         sent_ids: set[str] = set()
-        while sent < max_proxies and seconds_left() > RESERVE_SECONDS:
+        while sent < max_proxies and seconds_left() > 0:
             page = self._page(readers, now, min(self.settings.sweep_page, max_proxies - sent))
             if not page:
                 break

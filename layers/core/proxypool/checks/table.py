@@ -12,14 +12,11 @@ from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.checks.check import Check
-from proxypool.table import Unbound, bind
+from proxypool.table import bind
 
 
 class CheckItem(Model):
     """A row; `facts` holds the non-empty fields of the check."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     proxy_id = UnicodeAttribute(hash_key=True)
     checked_at = UnicodeAttribute(range_key=True)  # ISO 8601 instant, "#", claim

@@ -37,7 +37,6 @@ from proxypool.telemetry import Metric, count, log
 
 RESULTS_PER_WRITE: Final = 25
 WRITE_SECONDS: Final = 1.0
-RESERVE_SECONDS: Final = 10.0  # of the invocation, for writing results and releasing claims
 JUDGE_DOWN_KEY: Final = "judge_down"  # state key: one event per outage
 JUDGE_DOWN_SECONDS: Final = 900
 DETECTED_SOURCE_ID: Final = "detected"  # of a proxy stored under its detected protocol, if its own source is unknown
@@ -73,7 +72,7 @@ class Validator:
             sweep_ids = {proxy_id: message.sweep_id for proxy_id, message in messages.items()}
             batch = Batch({record.id: record for record in claimed}, sweep_ids, result)
             try:
-                loop.run(self._check(batch, max(0.0, seconds - RESERVE_SECONDS)))
+                loop.run(self._check(batch, seconds))
             except BaseException:
                 self.proxies.release_claims({record.id: record.claim for record in batch.open_claims.values()})
                 raise

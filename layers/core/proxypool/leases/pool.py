@@ -21,6 +21,7 @@ from proxypool_client.outcome import Outcome
 from proxypool import clock
 from proxypool.errors import (
     MAX_RETRY_AFTER_SECONDS,
+    RETRY_AFTER_SECONDS,
     IdempotencyConflict,
     NotFound,
     Paused,
@@ -36,7 +37,6 @@ from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, Targe
 from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
-RETRY_AFTER_SECONDS = 5
 JITTER_SECONDS = 5  # added to Retry-After at random, so that refused callers do not return all at once
 REPEATED = ARGUMENTS["acquire"].index("repeated")
 PIN_SECONDS = 3_600  # a session stays with its proxy for this long after its last acquire

@@ -17,14 +17,16 @@ from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
+from proxypool.retry import reason_name
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
+from proxypool.sources.schedule import enqueue
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
 from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
-from proxypool.tasks import reason_name, result_name
+from proxypool.tasks import result_name
 from proxypool.web import Field, read_fields
 
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
@@ -116,9 +118,7 @@ class Manager:
     def scrape(self, source_id: str) -> dict[str, Any]:
         """Sends a source to the scrape queue now; raises NotFound."""
         self._source(source_id)
-        queues.send(
-            self.settings.need("scrape_queue_url"), [queues.ScrapeMessage(source_id=source_id)], group=source_id
-        )
+        enqueue(source_id, self.settings)
         return {"source_id": source_id, "queued": True}
 
     def upload(self, source_id: str) -> dict[str, Any]:

@@ -200,6 +200,21 @@ def parse_url(text: str, *, allow_http: bool = False) -> Url:
     return Url(scheme=scheme, host=canonical, port=number, target=target if target[0] == "/" else "/" + target)
 
 
+def parse_public_url(text: str, *, allow_http: bool = False, allow_loopback: bool = False) -> Url:
+    """The URL, as `parse_url`, of a host that is public by its spelling (a name is vetted again where it is resolved); raises
+    AddressRefused.
+    """
+    url = parse_url(text, allow_http=allow_http)
+    if reason := host_refusal(url.host, allow_loopback=allow_loopback):
+        raise AddressRefused(reason)
+    return url
+
+
+def host_refusal(host: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+    """Why a canonical host that is an IP address is not touched, as `refusal_reason`; "" for a name."""
+    return refusal_reason(host, networks=networks, allow_loopback=allow_loopback) if is_address(host) else ""
+
+
 def is_address(host: str) -> bool:
     """True if a canonical host is an IP address, False if it is a name."""
     return ":" in host or is_ipv4(host)

@@ -13,6 +13,14 @@ from proxypool.network.faults import Fault, TransportError
 _READ_BYTES: Final = 65_536
 
 
+def client_context(extra_ca_file: str = "") -> ssl.SSLContext:
+    """A context that verifies certificates and names; it also trusts the CA in `extra_ca_file` (the local stack's own)."""
+    context = ssl.create_default_context()
+    if extra_ca_file:
+        context.load_verify_locations(extra_ca_file)
+    return context
+
+
 class TlsLayer:
     """The client side of one TLS connection. Certificates and host names are always verified."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 SESSION_PLACEHOLDER = "{session}"  # in a gateway's credentials: each distinct value gets its own exit
 ID_BYTES = 10  # 80 bits: a collision among 10 million proxies has a probability of 1 in 24 billion
+ID_PATTERN: Final = "[0-9a-f]{20}"
+TAG_PATTERN: Final = "[a-z0-9-]{1,32}"  # also of a source's id
 
 
 class Protocol(StrEnum):

@@ -10,8 +10,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from proxypool import aws
 from proxypool.errors import SourceError
 from proxypool.network.address import FORBIDDEN, Networks, Refusal, without_reasons
@@ -101,10 +99,12 @@ class Places:
 
     def _object(self, bucket: str, key: str) -> Body:
         try:
-            found: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            raise SourceError("no_object" if code in ("NoSuchKey", "404") else "object_unreadable") from error
+            with aws.translated():
+                found: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
+        except aws.AwsError as error:
+            if not error.code:  # no answer: unexpected, and retried as such
+                raise
+            raise SourceError("no_object" if error.code in ("NoSuchKey", "404") else "object_unreadable") from error
         if found["ContentLength"] > MAX_OWN_BYTES:
             raise SourceError("too_large")
         facts = found.get("Metadata", {})
