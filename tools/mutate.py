@@ -31,6 +31,7 @@ from proxypool.leases import cache
 from tests.support import servers
 
 LUA = Path(cache.__file__).parent / "lua"
+SOURCE = cache.source  # the tests wrap it, to move the clock of the scripts
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
 PARTS = "engine traces outcomes index sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
@@ -191,7 +192,7 @@ def changed(mutant: Mutant) -> Iterator[None]:
         shutil.copytree(LUA, folder / "lua")
         (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
         cache.__file__ = str(folder / "cache.py")  # the scripts are sought beside it
-        cache.source.cache_clear()
+        SOURCE.cache_clear()
         yield
 
 
