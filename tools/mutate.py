@@ -31,6 +31,7 @@ from proxypool.leases import scripts
 from tests.support import servers
 
 LUA = scripts.FOLDER
+SOURCE = scripts.source  # the tests wrap it to move the clock of the scripts
 SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
 PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
@@ -191,7 +192,7 @@ def changed(mutant: Mutant) -> Iterator[None]:
         shutil.copytree(LUA, folder / "lua")
         (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
         scripts.FOLDER = folder / "lua"
-        scripts.source.cache_clear()
+        SOURCE.cache_clear()
         yield
 
 

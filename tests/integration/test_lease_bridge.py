@@ -326,6 +326,7 @@ def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
 
 def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack, clock: Clock) -> None:
     """I5, I23: renewed while the run drains, then expired; the ledger holds the later end and one ending."""
+    clock.stop()
     lease = stack.pool.acquire("ann", Request(ttl_seconds=1, target="shop.example"))[0][0]
     stack.run()
     stack.pool.renew("ann", lease.id, 3)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from hashlib import sha1
 from typing import Final
 from unittest import mock
@@ -69,8 +70,7 @@ class Clock:
         original = scripts.source
 
         def source(script: str) -> tuple[str, str]:
-            text = retimed(original(script)[0], self._time())
-            return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
+            return retimed(original(script)[0], self._time())
 
         with mock.patch.object(clock, "source", self.now), mock.patch.object(scripts, "source", source):
             yield
@@ -86,8 +86,10 @@ class Clock:
         )
 
 
-def retimed(script: str, time: str) -> str:
-    """A script that takes the time, also for its entries in the journal, from that expression instead of the server's clock."""
+@lru_cache(64)
+def retimed(script: str, time: str) -> tuple[str, str]:
+    """A script that takes the time, also for its entries in the journal, from that expression instead of TIME; and its hash."""
     text, count = TIME.subn(lambda _: time, script)
     assert count == 1, "each script reads the time once"
-    return text.replace(APPEND, "'XADD', JOURNAL, t[1] .. ('00000' .. t[2]):sub(-6, -4) .. '-*'")
+    text = text.replace(APPEND, "'XADD', JOURNAL, t[1] .. ('00000' .. t[2]):sub(-6, -4) .. '-*'")
+    return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
