@@ -6,7 +6,7 @@ CODE = layers functions tests tools
 PIP = -m pip install --disable-pip-version-check --retries 2
 NOT_INSTALLED = The packages were not installed: the index cannot be reached, or a package has changed. See
 
-.PHONY: help up down test test-start check bench mutate build openapi promises clean lock
+.PHONY: help up down test test-at test-start check bench mutate build openapi configuration promises clean lock
 
 define CHECK_PYTHON
 @command -v $(PYTHON) >/dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, or name one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -41,15 +41,20 @@ down: .venv/.done  ## stop what `make up DETACH=1` started; its state is kept
 test: .venv/.done  ## all tests
 	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
+test-at: .venv/.done  ## unit and integration tests with the pool's clock at an instant: AT=2028-02-29T23:59:30Z
+	$(BIN)/python -m pytest -n 4 --dist loadgroup tests/unit tests/integration --ignore tests/integration/test_build.py --at "$(AT)"
+
 test-start: .venv/.done  ## `make up` as a reader runs it, on a machine that is not kind (a minute or two)
 	$(BIN)/python -m pytest tests/start
 
-check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, templates
+check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, settings, templates
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy layers tools tests
 	for function in functions/*/app.py; do $(BIN)/mypy "$$function" || exit 1; done
 	$(BIN)/lint-imports
+	$(TOOLS)/python tools/sam_parameters.py build/parameters.json
+	$(BIN)/python tools/configuration.py --check build/parameters.json
 	$(BIN)/python tools/translate.py build/translated.json
 	$(TOOLS)/cfn-lint template.yaml infra/*.yaml build/translated.json
 	$(TOOLS)/checkov --file template.yaml --config-file .checkov.yaml
@@ -69,6 +74,9 @@ promises: .venv/.done  ## the last column of docs/promises.md again, from the te
 
 openapi: .venv/.done  ## the API's document again, from the tables of its routes
 	$(BIN)/python tools/openapi.py
+
+configuration: .venv/.done  ## the parts of template.yaml and docs/configuration.md that follow from the table of settings
+	$(BIN)/python tools/configuration.py
 
 lock:  ## the requirements again, from their .in files (needs uv)
 	for part in . tools layers/deps; do uv pip compile --universal --python-version 3.11 --generate-hashes \

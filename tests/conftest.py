@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
+from proxypool_client import clock as clock_module
 
 from tests.support import servers
 
 if TYPE_CHECKING:
+    from tests.support.clock import Clock
     from tests.support.deployment import Deployment
+
+NOON = "2028-05-17T12:00:00Z"  # later than today: the emulator would delete what has expired by the machine's clock
+AT_HELP = f"""Where the pool's clock starts in each file of tests/unit and tests/integration: a future instant in ISO 8601 with its
+offset (default: {NOON}). The clock runs on from there; the fixture `clock` stops it and moves it by hand. Servers (Valkey, the
+emulated AWS) and the stacks of tests/e2e and tests/start keep the machine's time."""
+CLOCKED = ("unit", "integration")
+
+
+def instant(text: str) -> str:
+    """The text where it is an instant with an offset, for argparse (a datetime would not reach the workers of xdist)."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text} has no offset from UTC: add Z")
+    return text
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--at`."""
+    parser.addoption("--at", type=instant, default=NOON, metavar="INSTANT", help=AT_HELP)
 
 
 @pytest.hookimpl(trylast=True)
@@ -23,6 +51,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if grouped is not None and item.nodeid != grouped:
             item._id = replace(item._id)
             object.__setattr__(item._id, "_str_cache", grouped)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """While the files are imported no clock is read: their tests run later, and at another instant."""
+
+    def refuse() -> datetime:
+        raise AssertionError("a test file reads the clock when it is imported: read it in a test or a fixture")
+
+    with mock.patch.object(clock_module, "source", refuse):
+        return (yield)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def file_clock(request: pytest.FixtureRequest) -> Iterator[Clock | None]:
+    """The pool's clock, started at `--at` before a file's other fixtures; None where the machine's time is kept."""
+    if request.path.relative_to(Path(__file__).parent).parts[0] not in CLOCKED:
+        yield None
+        return
+    from tests.support.clock import Clock
+
+    one = Clock()
+    one.start(datetime.fromisoformat(request.config.getoption("--at")))
+    with one.installed():
+        yield one
+
+
+@pytest.fixture
+def clock(file_clock: Clock | None) -> Iterator[Clock]:
+    """The pool's clock, to be moved by hand; it runs on after the test."""
+    assert file_clock is not None
+    yield file_clock
+    file_clock.resume()
 
 
 @pytest.fixture(autouse=True)

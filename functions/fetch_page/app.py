@@ -1,88 +1,34 @@
-"""A batch of the fetch queue: many pages at once. Fails message by message."""
+"""A batch of the fetch queue: runs all its jobs at once. Fails message by message."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Sequence
 
-from proxypool import queues, state, tasks
-from proxypool.errors import MessageError
-from proxypool.jobs.build import Bench, bench
-from proxypool.jobs.worker import Outcomes
+from proxypool.handlers import Again, Invocation, QueueHandler
+from proxypool.jobs import build
+from proxypool.jobs.build import WorkerRuntime
 from proxypool.network import loop
-from proxypool.queues import FetchMessage
-from proxypool.settings import settings
-
-TASK = "fetch_page"
-RESERVE_SECONDS = 10.0  # kept of the invocation, to write and to give back
+from proxypool.queues import JOBS_GROUP, FetchMessage
+from proxypool.retry import Delivery, Hold, Retry
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """The messages that must come again, each with its retry arranged; raises KeyError where the event is no batch."""
-    failed: list[str] = []
-    readable: list[tuple[dict[str, Any], FetchMessage]] = []
-    for record in event["Records"]:
-        try:
-            readable.append((record, queues.decode(record["body"], FetchMessage)))
-        except MessageError as error:
-            _again(record, error.reason, retries=0)
-            failed.append(record["messageId"])
-    if readable:
-        failed += _fetch(readable, context)
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failed]}
+def work(worker: WorkerRuntime, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+    """Runs the jobs. One that failed by our fault comes again; so does one that another run holds, once that run is over."""
+    keys = list(dict.fromkeys(delivery.message.job_key for delivery in deliveries))
+    outcomes = loop.run(worker.work(keys, seconds=run.seconds_left()))
+    run.counts.update({f"count_{name}": number for name, number in outcomes.counts.items()})
+    again = {key: Retry(reason) for key, reason in outcomes.again.items()}
+    held = {key: Hold(seconds) for key, seconds in outcomes.held.items()}
+    by_key: dict[str, Retry | Hold] = {**again, **held}
+    return {one.message_id: by_key[one.message.job_key] for one in deliveries if one.message.job_key in by_key}
 
 
-def _fetch(readable: list[tuple[dict[str, Any], FetchMessage]], context: Any) -> list[str]:
-    """The ids of the messages that must come again."""
-    this = worker()
-    messages = {message.job_key: message for _, message in readable}
-    if state.is_paused(this.state):  # a failure would use up the messages' deliveries: they are put back instead
-        url = this.settings.need("fetch_queue_url")
-        queues.send(url, messages.values(), group=queues.JOBS_GROUP, delay_seconds=queues.MAX_DELAY_SECONDS)
-        return []
-    try:
-        outcomes = _run(this, list(messages), context)
-    except Exception as error:
-        for record, _ in readable:
-            _again(record, type(error).__name__)
-        return [record["messageId"] for record, _ in readable]
-    return [record["messageId"] for record, message in readable if _comes_again(record, message.job_key, outcomes)]
-
-
-def _comes_again(record: dict[str, Any], key: str, outcomes: Outcomes) -> bool:
-    if key in outcomes.held:
-        tasks.wait(record, queue_url=settings().need("fetch_queue_url"), seconds=outcomes.held[key])
-        return True
-    if key in outcomes.again:
-        _again(record, outcomes.again[key], job=key.rpartition("/")[2])
-        return True
-    return False
-
-
-def _run(this: Bench, keys: list[str], context: Any) -> Outcomes:
-    run_id, ttl = context.aws_request_id, this.settings.result_ttl_seconds
-    with tasks.run(TASK, run_id=run_id, state=this.state, result_ttl_seconds=ttl, is_queue_fed=True) as run:
-        seconds = context.get_remaining_time_in_millis() / 1000 - RESERVE_SECONDS
-        outcomes = loop.run(this.work(keys, seconds=seconds))
-        run.counts.update({f"count_{name}": number for name, number in outcomes.counts.items()})
-        return outcomes
-
-
-def _again(record: dict[str, Any], reason: str, *, retries: int | None = None, **facts: Any) -> None:
-    known = settings()
-    tasks.retry_later(
-        record,
-        queue_url=known.need("fetch_queue_url"),
-        base_seconds=known.fetch_retry_seconds,
-        retries=known.fetch_retries if retries is None else retries,
-        reason=reason,
-        state=worker().state,
-        task=TASK,
-        **facts,
-    )
-
-
-@cache
-def worker() -> Bench:
-    """The one of this process."""
-    return bench(settings())
+handler = QueueHandler(
+    task="fetch_page",
+    kind=FetchMessage,
+    queue="fetch",
+    make=build.worker_runtime,
+    work=work,
+    facts=lambda message: {"job": message.job_key.rpartition("/")[2]},
+    paused_group=JOBS_GROUP,
+)

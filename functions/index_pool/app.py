@@ -1,4 +1,4 @@
-"""index_pool: carries each committed change of a proxy from the table's stream into Redis, in order, until it gets through."""
+"""index_pool: applies each committed change of a proxy, from the table's stream, to Redis, in order and with retries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from proxypool.telemetry import flush
 
 @cache
 def index() -> Index:
-    """The ready index of this process."""
+    """Built once per Lambda environment."""
     return Index(cache_of(settings()), settings().max_age_seconds)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Takes a batch of stream records; the first that must come again is named, and all behind it come with it."""
+    """Applies a batch of stream records. The answer names the first that must come again; all behind it come with it."""
     failed = project(event["Records"], index())
     flush()
     return {"batchItemFailures": [{"itemIdentifier": failed}] if failed else []}

@@ -29,7 +29,7 @@ from tests.bench.memory import peak_megabytes
 LAG_EVERY_SECONDS = 0.01
 
 
-PLAIN_STAGES = "http,anonymity,exit,integrity,integrity_https,targets"  # what `secure` goes without
+PLAIN_STAGES = ("http", "anonymity", "exit", "integrity", "integrity_https", "targets")  # what `secure` goes without
 
 
 async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name: str) -> Ask:
@@ -37,15 +37,15 @@ async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name:
     full = name != "plain"
     config = Settings(
         judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
-        allow_loopback=True, detect_protocols=True, check_skip=PLAIN_STAGES if name == "secure" else "",
+        allow_loopback=True, detect_protocols=True, check_skip=PLAIN_STAGES if name == "secure" else (),
         check_connect_seconds=min(seconds, Settings().check_connect_seconds),
         check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
-    bench = await direct.introduced(direct.bench(config, key))
-    assert bench is not None, "the judge is down"
+    context = await direct.probe_judges(direct.build_context(config, key))
+    assert context is not None, "the judge is down"
 
     async def ask(proxy: Proxy) -> dict[str, Any]:
-        return verdict(await pipeline.check(proxy, bench, now=now(), full=full, first=full))
+        return verdict(await pipeline.check(proxy, context, now=now(), full=full, is_first=full))
 
     return ask
 

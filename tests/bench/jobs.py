@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from proxypool import clock
-from proxypool.jobs.build import bench
+from proxypool.jobs.build import worker_runtime
 from proxypool.jobs.job import JobState
 from proxypool.network import loop
 from proxypool.settings import Settings
@@ -136,7 +136,7 @@ def _worker(settings: Settings, spent: Spent, *, late: bool = False) -> Iterator
 
 
 def _work(settings: Settings, late: bool, orders: Any) -> None:
-    this = bench(settings)
+    this = worker_runtime(settings)
     if late:
         this = replace(this, worker=replace(this.worker, now=lambda: clock.now() + timedelta(hours=1)))
     loop.run(this.work(["ann/nobody"], seconds=LIMIT_SECONDS))  # an environment loads and connects once

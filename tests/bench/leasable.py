@@ -34,12 +34,7 @@ LEASES_PER_CALL = 50
 def measure() -> list[Row]:
     """The first list of a stack, whose functions start with it; then three others: their median is judged."""
     lists = 1 + WARM_RUNS
-    plan_of = {"farm_size": lists * PROXIES, "farm_options": ("--mix", "fast=1"), "own_ports": True}
-    parameters = {"SchedulesState": "DISABLED", "OwnerQuota": str(lists * PROXIES)}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(Plan(root=ROOT, folder=Path(folder), parameters=parameters, **plan_of)) as stack,  # type: ignore[arg-type]
-    ):
+    with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder), lists * PROXIES)) as stack:
         lines = (Path(stack.farm or "").parent / "farm-list.txt").read_text().splitlines()
         pages = [lines[start : start + PROXIES] for start in range(0, len(lines), PROXIES)]
         cold = _seconds(stack, pages[0])
@@ -62,6 +57,18 @@ def measure() -> list[Row]:
         ),
         Row(name="of all of them leased at once", value=leased, unit="", target=len(lines), at_least=True),
     ]
+
+
+def _plan(folder: Path, size: int) -> Plan:
+    return Plan(
+        root=ROOT,
+        folder=folder,
+        farm_size=size,
+        farm_options=("--mix", "fast=1"),
+        own_ports=True,
+        parameters={"SchedulesState": "DISABLED"},
+        settings={"owner_quota": size},
+    )
 
 
 def _seconds(stack: Running, lines: list[str]) -> float:

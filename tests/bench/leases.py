@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from proxypool import clock
 from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.index import Index
@@ -194,7 +194,7 @@ class Rig:
     def cool(self, share: float) -> None:
         """Makes the target cool for that share of the exits."""
         exits = self._exits()
-        far = int(time.time() * 1000) + FAR_MS
+        far = clock.epoch_ms(clock.now()) + FAR_MS
         self.node.zadd(
             f"{self.pool.cache.keys.tag}:pace:{TARGET}", dict.fromkeys(exits[: int(len(exits) * share)], far)
         )
@@ -259,7 +259,7 @@ def rig(size: int) -> Iterator[Rig]:
 
 
 def _record(number: int) -> ProxyRecord:
-    draw, now = random.Random(number), datetime.now(UTC)
+    draw, now = random.Random(number), clock.now()
     check = CheckFacts(
         passed=draw.uniform(1, 50), failed=draw.uniform(0, 10), count=50, latency_ms=draw.uniform(50, 3_000), https=draw.random() < 0.7,
         country=f"{chr(97 + number % 10)}{chr(97 + number % 6)}", anonymity=list(Anonymity)[number % 3],

@@ -29,7 +29,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[
         folder,
         PruneOldChecksSchedule=EVERY_MINUTE,
         ExpireLeasesSchedule="rate(1 day)",
-        FetchBatch="10",
         FetchWidth="2",
         JwtIssuer=issuer.url,
         JwtAudience=AUDIENCE,
@@ -38,5 +37,5 @@ def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[
         listed = json.loads(Path(found.at.farm).read_text())["list_file"]
         assert found.call("POST", "/sources", {"id": "farm", "path": listed, "parser": "lines"})[0] == 201
         assert found.call("POST", "/sources/farm/scrape")[0] in (200, 202)
-        until(lambda: found.statuses().get("active") and not found.statuses().get("unchecked"), 90)
+        until(lambda: found.statuses().get("active") and not found.statuses().get("unchecked"))
         yield found

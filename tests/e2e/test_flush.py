@@ -15,17 +15,19 @@ from typing import Any
 
 import pytest
 import redis
+from proxypool.overrides import Value, parse
+from proxypool.settings import OVERRIDES, ROWS, overrides
 
 from tests.support.stack import LocalStack, until
 
-pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 
 LEASE_SECONDS = 2
 CLOSED_SECONDS = 3  # how long a strict pool stays closed: longer than any lease here
 WORKERS = 4
-RULES: dict[str, dict[str, str]] = {
+RULES: dict[str, dict[str, Value]] = {
     "availability": {},  # a local stack's own
-    "strict": {"CACHE_LOSS": "strict", "MAX_LEASE_SECONDS": str(CLOSED_SECONDS)},
+    "strict": {"cache_loss": "strict", "max_lease_seconds": CLOSED_SECONDS},
 }
 
 
@@ -99,15 +101,16 @@ def working(stack: LocalStack, *owners: str) -> Iterator[Load]:
 
 
 @contextmanager
-def told(stack: LocalStack, **variables: str) -> Iterator[None]:
+def told(stack: LocalStack, **settings: Value) -> Iterator[None]:
     """Within the block expire_leases has other settings, where there are any."""
-    if not variables:
+    if not settings:
         yield
         return
     name, functions = stack.at.outputs["ExpireLeasesFunction"], stack.clients("lambda")
     before = functions.get_function_configuration(FunctionName=name)["Environment"]
+    values, _ = parse(before["Variables"][OVERRIDES], ROWS)
     functions.update_function_configuration(
-        FunctionName=name, Environment={"Variables": before["Variables"] | variables}
+        FunctionName=name, Environment={"Variables": before["Variables"] | {OVERRIDES: overrides(**values | settings)}}
     )
     try:
         yield
@@ -171,14 +174,14 @@ def test_a_cache_that_is_flushed_under_load_comes_back_and_no_lease_outlives_its
     The pool fills itself again and leases to both owners; every lease that the ledger knows is closed in it.
     """
     owners = (f"ann-{rule}", f"bob-{rule}")
-    before = until(lambda: exits(stack), 10)
+    before = until(lambda: exits(stack))
     with told(stack, **RULES[rule]), working(stack, *owners) as load:
         run_for(stack, 1)
-        known = until(lambda: load.take(owners[0]), 10)
-        until(lambda: stack.invoke("ExpireLeases") and known.id in ledger(stack, *owners), 10)
+        known = until(lambda: load.take(owners[0]))
+        until(lambda: stack.invoke("ExpireLeases") and known.id in ledger(stack, *owners))
         lost_at = lose_the_cache(stack)
-        until(lambda: load.refused["rebuilding"], 10)
-        until(lambda: stack.invoke("ExpireLeases") and any(one.asked_at > lost_at for one in load.held), 30)
+        until(lambda: load.refused["rebuilding"])
+        until(lambda: stack.invoke("ExpireLeases") and any(one.asked_at > lost_at for one in load.held))
         run_for(stack, 1)
 
     after = [one for one in load.held if one.asked_at > lost_at]
@@ -189,7 +192,7 @@ def test_a_cache_that_is_flushed_under_load_comes_back_and_no_lease_outlives_its
         assert old.until <= lost_at + LEASE_SECONDS
     if rule == "strict":
         assert min(one.since for one in after) > lost_at + LEASE_SECONDS
-    until(lambda: exits(stack) == before, 10)
+    until(lambda: exits(stack) == before)
 
     stack.invoke("ExpireLeases")
     rows = ledger(stack, *owners)

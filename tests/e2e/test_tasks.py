@@ -22,7 +22,7 @@ import pytest
 
 from tests.support.stack import LocalStack, until
 
-pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 
 SCHEDULED = {
     "ScrapeAll": ("scrape_all", {"count_sources", "count_enqueued", "count_stale"}),
@@ -78,8 +78,8 @@ def test_the_stats_tell_when_it_last_scraped_and_checked(stack: LocalStack) -> N
         found = stack.call("GET", "/stats/pool")[1]
         return found if (found["proxies"] or {}).get("active") == stack.statuses()["active"] else None
 
-    stats = until(counted, 20)
+    stats = until(counted)
 
     assert stats["last_scrape_at"] == stats["tasks"]["scrape_source"]["started_at"]
     assert stats["last_validation_at"] == stats["tasks"]["validate_proxy"]["started_at"]
-    assert stats["overdue"] == 0
+    assert stats["overdue"] == 0  # none has been due for half an hour

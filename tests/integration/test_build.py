@@ -14,6 +14,18 @@ pytestmark = pytest.mark.xdist_group("build")
 FUNCTIONS = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
 IMPORT = "import sys; sys.path[:0] = sys.argv[1:]; sys.path = [p for p in sys.path if 'site-packages' not in p]; import app; app.handler"
 
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+sys.path[:0] = sys.argv[1:]
+sys.path = [p for p in sys.path if 'site-packages' not in p]
+number = 0
+for package in ('proxypool', 'proxypool_client'):
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + '.'):
+        importlib.import_module(module.name)
+        number += 1
+print(number)
+"""
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -34,6 +46,26 @@ def test_a_function_imports_with_the_layers_alone(built: Path, name: str) -> Non
     run = subprocess.run([sys.executable, "-I", "-c", IMPORT, *places], capture_output=True, text=True, cwd=built)
 
     assert run.returncode == 0, run.stderr
+
+
+def test_every_module_of_the_layer_imports_with_the_layers_alone(built: Path) -> None:
+    """B6: a module whose imports Lambda lacks does not belong into the layer."""
+    core, deps = (str(built / layer / "python") for layer in ("CoreLayer", "DepsLayer"))
+
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", IMPORT_ALL, core, deps], capture_output=True, text=True, cwd=built
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) > 100
+
+
+def test_the_layer_carries_no_package_that_no_function_imports(built: Path) -> None:
+    """B7: redis-py serves the local stack only (6 MB), SOCKS support of httpx nobody."""
+    packages = {path.name for path in (built / "DepsLayer/python").iterdir()}
+
+    assert "httpx" in packages
+    assert packages.isdisjoint({"redis", "socksio", "typer", "rich"})
 
 
 def test_the_layer_leaves_out_what_only_a_laptop_needs(built: Path) -> None:

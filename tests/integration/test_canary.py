@@ -7,10 +7,9 @@ import base64
 import io
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -30,15 +29,15 @@ from functions.lease import app as lease
 from functions.manage import app as manage
 from functions.scrape_source import app as scrape_source
 from functions.validate_proxy import app as validate_proxy
-from tests.integration.test_check_pipeline import Behaviour, forwarded, judging, port, response, serve
+from tests.integration.test_check_pipeline import Behaviour, forward, judge_behaviour, port, response, serve
+from tests.support.clock import Clock
+from tests.support.environment import environment
 from tests.support.servers import create_tables
 
 CANARY = "s3cr3t-canary"
 CONTEXT = SimpleNamespace(aws_request_id="run", get_remaining_time_in_millis=lambda: 100_000)
-CACHES = (
-    settings, aws.client, scrape_source.scraper, validate_proxy.validator, index_pool.index, expire_leases.bridge,
-    lease.pool, routes.manager,
-)  # fmt: skip
+CACHES = (settings, aws.client, index_pool.index, lease.pool, routes.manager)
+HANDLERS = (scrape_source.handler, validate_proxy.handler, expire_leases.handler)
 
 
 def asks_for(password: str) -> Behaviour:
@@ -51,7 +50,7 @@ def asks_for(password: str) -> Behaviour:
             writer.write(response(b"", status="407 Who are you"))
             return
         kept = b"\r\n".join(line for line in lines if not line.lower().startswith(b"proxy-"))
-        writer.write(await forwarded(kept))
+        writer.write(await forward(kept))
 
     return behave
 
@@ -132,7 +131,7 @@ async def _end(servers: list[asyncio.Server]) -> None:
         server.close()
     rest = asyncio.all_tasks() - {asyncio.current_task()}
     if rest:
-        await asyncio.wait(rest, timeout=1)
+        await asyncio.wait(rest, timeout=10)
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
     prefix = f"c{uuid4().hex[:8]}-"
     tables, sqs = create_tables(prefix), aws.client("sqs")
     aws.client("s3").create_bucket(Bucket=prefix + "bodies")
-    servers = {"judge": judging, "good": asks_for(CANARY), "refusing": asks_for("another")}
+    servers = {"judge": judge_behaviour, "good": asks_for(CANARY), "refusing": asks_for("another")}
     with served(servers) as ports:
         known = Settings(
             sources_table=tables["SourcesTable"], proxies_table=tables["ProxiesTable"],
@@ -151,10 +150,10 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
             judge_url=f"http://127.0.0.1:{ports['judge']}/",
             judge_secret_arn=aws.client("secretsmanager").create_secret(Name=prefix, SecretString="secret")["ARN"],
             event_bus=aws.client("events").create_event_bus(Name=prefix + "bus")["EventBusArn"].rpartition("/")[2],
-            bodies_bucket=prefix + "bodies", redis_url=valkey_url, pool=prefix[:-1], allow_loopback=True, check_stage_seconds=1, check_total_seconds=2,
+            bodies_bucket=prefix + "bodies", redis_url=valkey_url, pool=prefix[:-1], allow_loopback=True, check_stage_seconds=10, check_total_seconds=20,
         )  # fmt: skip
-        for name, value in asdict(known).items():
-            monkeypatch.setenv(name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
+        for name, value in environment(known).items():
+            monkeypatch.setenv(name, value)
         _forget()
         found = World(known, ports)
         monkeypatch.setattr(log.registered_handler, "stream", found.said)
@@ -166,6 +165,8 @@ def world(aws_endpoint: str, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -
 def _forget() -> None:
     for cached in CACHES:
         cached.cache_clear()
+    for handler in HANDLERS:
+        vars(handler).pop("_made", None)
 
 
 def _recording(world: World, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -180,7 +181,9 @@ def _recording(world: World, original: Callable[..., Any]) -> Callable[..., Any]
     return record
 
 
-def test_a_password_leaves_by_its_holders_lease_answer_alone(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_password_leaves_by_its_holders_lease_answer_alone(
+    world: World, capsys: pytest.CaptureFixture[str], clock: Clock
+) -> None:
     """I19, inputs 15 and 89, case 36: in no log line, metric, message, event, result, ledger row, error or list."""
     good = f"127.0.0.1:{world.ports['good']}"
     lines = [
@@ -207,7 +210,7 @@ def test_a_password_leaves_by_its_holders_lease_answer_alone(world: World, capsy
     world.ask(lease, "POST /leases/{id}/report", {"outcome": "credentials"}, name=held["id"])
     world.ask(lease, "POST /leases/{id}/release", {"outcome": "ok"}, name=held["id"])
     short = world.ask(lease, "POST /leases", {"ttl_seconds": 1})
-    time.sleep(1.1)
+    clock.move(seconds=1)
     journal = cache_of(world.known).command("XRANGE", cache_of(world.known).keys.journal, "-", "+")
     expire_leases.handler({}, CONTEXT)
     listed = world.ask(manage, "GET /proxies")["proxies"]

@@ -1,4 +1,4 @@
-"""Which addresses a check connects to: never the pool's own, private ones only for a source that says so."""
+"""Addresses that a check connects to: never the pool's own, private ones only if the source permits them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from proxypool.checks import direct
 from proxypool.checks.check import Reason
 from proxypool.checks.context import Probe, StageFailed
 from proxypool.checks.way import connect
-from proxypool.network.tunnel import Wire
+from proxypool.network.tunnel import Connection
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.settings import Settings
 
-KNOWN = Settings(judge_url="http://judge.example/,http://127.0.0.1:8790/", judge_https_url="https://judge.example/")
+SETTINGS = Settings(judge_url="http://judge.example/,http://127.0.0.1:8790/", judge_https_url="https://judge.example/")
 
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that were connected to; no packet leaves."""
-    found: list[str] = []
+    """The addresses of attempted connections; nothing is sent."""
+    addresses: list[str] = []
 
     async def open_(host: str, port: int) -> Any:
-        found.append(f"{host}:{port}")
+        addresses.append(f"{host}:{port}")
 
-    monkeypatch.setattr(Wire, "open", open_)
-    return found
+    monkeypatch.setattr(Connection, "open", open_)
+    return addresses
 
 
-def reach(host: str, port: int, *, settings: Settings = KNOWN, allow_private: bool = False) -> None:
-    bench = direct.bench(settings, b"key")
-    probe = Probe(Proxy(Protocol.HTTP, host, port), bench, bench.judges[0], allow_private=allow_private)
+def open_connection(host: str, port: int, *, settings: Settings = SETTINGS, allow_private: bool = False) -> None:
+    context = direct.build_context(settings, b"key")
+    probe = Probe(Proxy(Protocol.HTTP, host, port), context, context.judges[0], allow_private=allow_private)
     asyncio.run(connect(probe))
 
 
@@ -39,28 +39,28 @@ def reach(host: str, port: int, *, settings: Settings = KNOWN, allow_private: bo
     ("host", "port"),
     [
         ("judge.example", 80),
-        ("judge.example", 3128),  # whatever the port: it is our name
+        ("judge.example", 3128),  # any port: it is our host name
         ("127.0.0.1", 8790),
         ("abc123.execute-api.eu-west-1.amazonaws.com", 443),
         ("d111111abcdef8.cloudfront.net", 80),
     ],
 )
-def test_the_pool_itself_is_no_proxy(host: str, port: int, opened: list[str]) -> None:
+def test_an_own_endpoint_is_not_checked_as_a_proxy(host: str, port: int, opened: list[str]) -> None:
     """Input 13: no loop through our own judge or API."""
     with pytest.raises(StageFailed) as failed:
-        reach(host, port, settings=Settings(judge_url=KNOWN.judge_url, allow_loopback=True))
+        open_connection(host, port, settings=Settings(judge_url=SETTINGS.judge_url, allow_loopback=True))
 
     assert failed.value.reason is Reason.ADDRESS_REFUSED
     assert opened == []
 
 
-def test_a_private_address_is_reached_for_a_source_that_says_so(opened: list[str]) -> None:
-    """Case 16, I17: metadata never, whoever says what."""
+def test_a_private_address_is_checked_if_the_source_permits_it(opened: list[str]) -> None:
+    """Case 16, I17: metadata addresses are refused in any case."""
     with pytest.raises(StageFailed):
-        reach("10.1.2.3", 8080)
-    reach("10.1.2.3", 8080, allow_private=True)
+        open_connection("10.1.2.3", 8080)
+    open_connection("10.1.2.3", 8080, allow_private=True)
     for host in ("169.254.169.254", "127.0.0.1", "100.64.0.1"):
         with pytest.raises(StageFailed):
-            reach(host, 8080, allow_private=True)
+            open_connection(host, 8080, allow_private=True)
 
     assert opened == ["10.1.2.3:8080"]

@@ -41,16 +41,18 @@ def response(body: bytes, *, status: str = "200 OK", more: str = "", length: int
     return f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n{more}\r\n".encode() + body
 
 
-async def judging(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+async def judge_behaviour(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
     first, *lines = head.decode().rstrip().split("\r\n")
     headers = [(line.partition(": ")[0], line.partition(": ")[2]) for line in lines]
     nonce = first.partition("nonce=")[2][:32]
     peer = writer.get_extra_info("peername")[0]
-    writer.write(response(judge.answer(KEY, nonce=nonce, peer=peer, headers=headers, scheme="http", country="de")))
+    writer.write(
+        response(judge.build_answer(KEY, nonce=nonce, peer=peer, headers=headers, scheme="http", country="de"))
+    )
 
 
-async def forwarded(head: bytes, *, add: bytes = b"", exit_ip: str = "127.0.0.7") -> bytes:
-    """What the judge answers to the request when it comes from the proxy's exit."""
+async def forward(head: bytes, *, add: bytes = b"", exit_ip: str = "127.0.0.7") -> bytes:
+    """The judge's response to the request when it comes from the proxy's exit IP."""
     _, url, _ = head.split(b" ", 2)
     host = url.split(b"/")[2].decode()
     reader, writer = await asyncio.open_connection(*host.split(":"), local_addr=(exit_ip, 0))
@@ -61,88 +63,89 @@ async def forwarded(head: bytes, *, add: bytes = b"", exit_ip: str = "127.0.0.7"
     return answer
 
 
-def says(raw: bytes) -> Behaviour:
+def responds(raw: bytes) -> Behaviour:
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
         writer.write(raw)
 
     return behave
 
 
-def forwards(**how: Any) -> Behaviour:
+def forwarding_proxy(**options: Any) -> Behaviour:
     async def behave(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
-        writer.write(await forwarded(head, **how))
+        writer.write(await forward(head, **options))
 
     return behave
 
 
-async def injects(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
-    body = (await forwarded(head)).split(b"\r\n\r\n", 1)[1]
+async def injecting_proxy(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+    body = (await forward(head)).split(b"\r\n\r\n", 1)[1]
     writer.write(response(body + b"<script src=//ads></script>"))
 
 
-async def is_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+async def silent_proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
     await reader.read()
 
 
-async def drips(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
-    for sign in response(b"x" * 1000):
-        writer.write(bytes([sign]))
+async def dripping_proxy(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+    for byte in response(b"x" * 1000):
+        writer.write(bytes([byte]))
         await writer.drain()
         await asyncio.sleep(0.05)
 
 
-async def never_ends(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+async def endless_proxy(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
     while True:
         writer.write(b"x" * 8192)
         await writer.drain()
 
 
-OLD = judge.answer(KEY, nonce="0" * 32, peer="127.0.0.7", headers=[], scheme="http", country=None)
-LIE = judge.answer(b"guess", nonce="0" * 32, peer="127.0.0.7", headers=[], scheme="http", country=None)
+REPLAYED = judge.build_answer(KEY, nonce="0" * 32, peer="127.0.0.7", headers=[], scheme="http", country=None)
+FORGED = judge.build_answer(b"guess", nonce="0" * 32, peer="127.0.0.7", headers=[], scheme="http", country=None)
 
 
 async def check(behaviour: Behaviour, **parts: Any) -> Check:
-    """One check of a proxy that behaves so, with short limits."""
-    async with await serve(judging) as judge_server, await serve(behaviour) as proxy_server:
-        there = f"127.0.0.1:{port(judge_server)}"
-        known = Settings(judge_url=f"http://{there}/", judge_https_url=f"https://{there}/", allow_loopback=True,
-                         check_connect_seconds=0.5, check_stage_seconds=0.5, check_total_seconds=2)  # fmt: skip
-        bench = await direct.introduced(direct.bench(known, KEY))
-        assert bench is not None
+    """One check of a proxy with this behaviour; time limits are short only for those that would exceed any."""
+    seconds = 1.5 if behaviour in (silent_proxy, dripping_proxy) else 20.0
+    async with await serve(judge_behaviour) as judge_server, await serve(behaviour) as proxy_server:
+        address = f"127.0.0.1:{port(judge_server)}"
+        settings = Settings(judge_url=f"http://{address}/", judge_https_url="", allow_loopback=True,
+                         check_connect_seconds=20.0, check_stage_seconds=seconds, check_total_seconds=4 * seconds)  # fmt: skip
+        context = await direct.probe_judges(direct.build_context(settings, KEY))
+        assert context is not None
         proxy = Proxy(Protocol.HTTP, "127.0.0.1", port(proxy_server), **parts)
-        found = await pipeline.check(proxy, bench, now=NOW)
-        await asyncio.sleep(0.05)  # lets the servers' sides close
-        return found
+        result = await pipeline.check(proxy, context, now=NOW)
+        await asyncio.sleep(0.05)  # lets the servers close their connections
+        return result
 
 
 @pytest.mark.parametrize(
     ("behaviour", "reason"),
     [
-        (is_silent, Reason.TIMEOUT),  # input 32
-        (drips, Reason.TIMEOUT),  # input 21's drip: the limit is in all, not per read
-        (never_ends, Reason.TOO_LARGE),  # input 33
-        (says(response(b"x", length=9)), Reason.PROTOCOL),  # input 34: longer than it is
-        (says(response(b"xxxxxxxxx", length=1)), Reason.PROTOCOL),  # input 34: shorter; input 35: a second answer
-        (says(response(b"x", more="Transfer-Encoding: chunked\r\n")), Reason.PROTOCOL),  # input 35
-        (says(response(b"x", more=" folded: yes\r\n")), Reason.PROTOCOL),  # input 35
-        (says(b"HTTP/1.1 100 Continue\r\n\r\n" * 12), Reason.PROTOCOL),  # input 53
-        (says(response(b"", status="407 Who")), Reason.CREDENTIALS),  # input 36
-        (says(response(b"", status="302 Found", more="Location: http://ads.example\r\n")), Reason.REDIRECT),  # case 2
-        (says(response(b"<html>pay your bill")), Reason.CONTENT_MISMATCH),  # case 1
-        (says(response(b'{"ip": "127.0.0.7"}')), Reason.NONCE_MISSING),  # case 1
-        (says(response(LIE)), Reason.FORGED),  # input 39
-        (says(response(OLD)), Reason.REPLAYED),  # input 40
-        (forwards(exit_ip="127.0.0.1"), Reason.LOOP),  # input 46: the exit is ourselves
-        (says(b""), Reason.CLOSED),
+        (silent_proxy, Reason.TIMEOUT),  # input 32
+        (dripping_proxy, Reason.TIMEOUT),  # like input 21: the limit is total, not per read
+        (endless_proxy, Reason.TOO_LARGE),  # input 33
+        (responds(response(b"x", length=9)), Reason.PROTOCOL),  # input 34: declared longer
+        (responds(response(b"xxxxxxxxx", length=1)), Reason.PROTOCOL),  # input 34: declared shorter; input 35
+        (responds(response(b"x", more="Transfer-Encoding: chunked\r\n")), Reason.PROTOCOL),  # input 35
+        (responds(response(b"x", more=" folded: yes\r\n")), Reason.PROTOCOL),  # input 35
+        (responds(b"HTTP/1.1 100 Continue\r\n\r\n" * 12), Reason.PROTOCOL),  # input 53
+        (responds(response(b"", status="407 Who")), Reason.CREDENTIALS),  # input 36
+        (responds(response(b"", status="302 Found", more="Location: http://a.example\r\n")), Reason.REDIRECT),  # case 2
+        (responds(response(b"<html>pay your bill")), Reason.CONTENT_MISMATCH),  # case 1
+        (responds(response(b'{"ip": "127.0.0.7"}')), Reason.NONCE_MISSING),  # case 1
+        (responds(response(FORGED)), Reason.FORGED),  # input 39
+        (responds(response(REPLAYED)), Reason.REPLAYED),  # input 40
+        (forwarding_proxy(exit_ip="127.0.0.1"), Reason.LOOP),  # input 46: the exit IP is our own
+        (responds(b""), Reason.CLOSED),
     ],
 )
-def test_a_hostile_proxy_fails_by_its_own_blame(behaviour: Behaviour, reason: Reason) -> None:
+def test_a_hostile_proxy_fails_through_its_own_fault(behaviour: Behaviour, reason: Reason) -> None:
     """Inputs 32-36, 39, 40, 46, 51, 53; cases 1, 2. A direct request would have passed: none is made (51)."""
-    found = asyncio.run(check(behaviour))
+    result = asyncio.run(check(behaviour))
 
-    assert (found.verdict, found.reason) == (Verdict.FAILED, reason)
-    assert found.blame is (Blame.CREDENTIALS if reason is Reason.CREDENTIALS else Blame.PROXY)
+    assert (result.verdict, result.reason) == (Verdict.FAILED, reason)
+    assert result.blame is (Blame.CREDENTIALS if reason is Reason.CREDENTIALS else Blame.PROXY)
 
 
 @pytest.mark.parametrize(
@@ -153,27 +156,27 @@ def test_a_hostile_proxy_fails_by_its_own_blame(behaviour: Behaviour, reason: Re
         (b"X-Forwarded-For: 127.0.0.1\r\n", Anonymity.TRANSPARENT),
     ],
 )
-def test_a_working_proxy_passes_with_what_it_shows_of_us(added: bytes, level: Anonymity) -> None:
+def test_a_working_proxy_passes_with_its_anonymity_level(added: bytes, level: Anonymity) -> None:
     """Input 42, case 4: adding a header is not tampering."""
-    found = asyncio.run(check(forwards(add=added)))
+    result = asyncio.run(check(forwarding_proxy(add=added)))
 
-    assert (found.verdict, found.anonymity, found.exit_ip) == (Verdict.PASSED, level, "127.0.0.7")
-    assert found.signed
-    assert not found.tampered
+    assert (result.verdict, result.anonymity, result.exit_ip) == (Verdict.PASSED, level, "127.0.0.7")
+    assert result.signed
+    assert not result.tampered
 
 
-def test_a_check_fills_a_gateways_template_with_one_session_of_its_own() -> None:
-    """Case 23: each check another, so that a gateway which knows no braces is judged by what it does."""
+def test_a_check_fills_the_session_placeholder_of_a_gateway() -> None:
+    """Case 23: each check uses a new session, so that a gateway without session support is judged by its behaviour."""
     logins: list[set[bytes]] = []
 
     async def gateway(_: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
         logins[-1].add(base64.b64decode(head.partition(b"Proxy-Authorization: Basic ")[2].partition(b"\r\n")[0]))
-        writer.write(await forwarded(head))
+        writer.write(await forward(head))
 
     for _ in range(2):
         logins.append(set())
-        found = asyncio.run(check(gateway, username="u-{session}", password="p-{session}"))
-        assert found.verdict is Verdict.PASSED
+        result = asyncio.run(check(gateway, username="u-{session}", password="p-{session}"))
+        assert result.verdict is Verdict.PASSED
 
     (first,), (second,) = logins
     assert first != second
@@ -182,16 +185,16 @@ def test_a_check_fills_a_gateways_template_with_one_session_of_its_own() -> None
 
 def test_an_injected_script_is_tampering() -> None:
     """Input 43, case 4."""
-    found = asyncio.run(check(injects))
+    result = asyncio.run(check(injecting_proxy))
 
-    assert (found.verdict, found.tampered) == (Verdict.PASSED, True)
+    assert (result.verdict, result.tampered) == (Verdict.PASSED, True)
 
 
 def test_a_loopback_proxy_is_refused_in_production() -> None:
     """I17."""
-    known = Settings(judge_url="http://judge.test/", judge_https_url="")
+    settings = Settings(judge_url="http://judge.test/", judge_https_url="")
 
     proxy = Proxy(Protocol.HTTP, "127.0.0.1", 80)
-    found = asyncio.run(pipeline.check(proxy, direct.bench(known, KEY), now=NOW))
+    result = asyncio.run(pipeline.check(proxy, direct.build_context(settings, KEY), now=NOW))
 
-    assert found.reason is Reason.ADDRESS_REFUSED
+    assert result.reason is Reason.ADDRESS_REFUSED

@@ -17,14 +17,15 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
 from proxypool.cli.app import app
+from proxypool.local.state_folder import write_private
+from proxypool.retry import reason_name
 from proxypool.state import State
-from proxypool.tasks import reason_name
 from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 from tests.support.servers import create_tables
 
-QUEUES = ("Scrape", "ScrapeDeadLetter", "Validate", "ValidateDeadLetter")
+QUEUES = ("Scrape", "ScrapeDeadLetter", "Validate", "ValidateDeadLetter", "Fetch", "FetchDeadLetter")
 
 
 @dataclass
@@ -71,7 +72,7 @@ def stack(aws_endpoint: str) -> Stack:
     body = {"Resources": resources, "Outputs": outputs | {"StateTable": {"Value": state}}}
     formation = boto3.client("cloudformation")
     formation.create_stack(StackName=name, TemplateBody=json.dumps(body))
-    end = time.monotonic() + 20
+    end = time.monotonic() + 90
     while (found := formation.describe_stacks(StackName=name)["Stacks"][0])["StackStatus"] != "CREATE_COMPLETE":
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -83,33 +84,38 @@ def run(*words: str) -> Any:
     return CliRunner().invoke(app, ["dlq", *words])
 
 
-def test_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
+def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
     """Input 74: what failed for good, and why."""
     first, second = stack.letter("Scrape", "not JSON", "not JSON"), stack.letter("Validate", '{"v":1}')
+    third = stack.letter("Fetch", '{"v":1}', "TimeoutError")
 
     for _ in range(2):
-        found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["letters"]
+        found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["messages"]
         assert found == [
             {"queue": "scrape", "message_id": first, "body": "not JSON", "reason": "not JSON"},
             {"queue": "validate", "message_id": second, "body": '{"v":1}', "reason": ""},
+            {"queue": "fetch", "message_id": third, "body": '{"v":1}', "reason": "TimeoutError"},
         ]
     assert run("list", "--stack", stack.name, "--region", "us-east-1").stdout.splitlines()[0] == (
         f"scrape\t{first}\tnot JSON\tnot JSON"
     )
 
 
-def test_letters_go_back_to_where_they_came_from(stack: Stack) -> None:
+def test_a_redrive_sends_every_message_back_to_its_queue(stack: Stack) -> None:
     """I13: nothing is lost on the way, nothing stays behind."""
     for number in range(12):
         stack.letter("Validate", f"v{number}")
     stack.letter("Scrape", "s")
+    stack.letter("Fetch", "f")
 
     found = run("redrive", "--stack", stack.name, "--yes", "--json")
 
-    assert json.loads(found.stdout) == {"redriven": 13}
+    assert json.loads(found.stdout) == {"redriven": 14}
     assert sorted(stack.waiting("Validate")) == sorted(f"v{number}" for number in range(12))
     assert stack.waiting("Scrape") == ["s"]
-    assert stack.waiting("ValidateDeadLetter") == stack.waiting("ScrapeDeadLetter") == []
+    assert stack.waiting("Fetch") == ["f"]
+    for queue in ("Scrape", "Validate", "Fetch"):
+        assert stack.waiting(f"{queue}DeadLetter") == []
 
 
 def test_a_redrive_of_a_deployed_stack_asks_first(stack: Stack) -> None:
@@ -128,17 +134,17 @@ def test_the_local_stack_of_a_folder_above_is_found(
 ) -> None:
     """Its own endpoint and keys are used, whatever the environment says."""
     file = tmp_path / ".local" / "stack.json"
-    file.parent.mkdir()
-    file.write_text(
-        json.dumps({"api_url": "http://127.0.0.1:1", "endpoint_url": aws_endpoint, "outputs": stack.outputs})
-    )
+    file.parent.mkdir(mode=0o700)
+    found = {"endpoint_url": aws_endpoint, "access_key": os.environ["AWS_ACCESS_KEY_ID"], "outputs": stack.outputs}
+    write_private(file, json.dumps({"api_url": "http://127.0.0.1:1", **found}))
     (tmp_path / "deep" / "down").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "down")
     stack.letter("Scrape", "s")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOTHER")
     aws.client.cache_clear()
 
-    listed, sent = run("list"), run("redrive", "--most", "5")
+    listed, sent = run("list"), run("redrive", "--limit", "5")
 
     assert listed.stdout.split("\t")[0] == "scrape"
     assert sent.stdout == "redriven\t1\n"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from types import ModuleType
 
 import pytest
+from proxypool import handlers
 from proxypool.errors import Unavailable
-from proxypool.leases.build import bridge_of
+from proxypool.leases.expire import Bridge
 from proxypool.settings import Settings
 from proxypool.state import SIZES, State
 from proxypool.tasks import last_name, result_name
 
-from functions.expire_leases import app
+from tests.support.deployment import load
 from tests.support.servers import create_tables, free_port
 
 
@@ -33,23 +35,23 @@ def context(aws_endpoint: str) -> Context:
     return Context(uuid.uuid4().hex)
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> State:
-    """Leads the function to this Redis and to tables of its own."""
+def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, State]:
+    """The function's module, fresh, and the state of its tables; it uses this Redis."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
     settings = Settings(
         redis_url=redis_url, pool=name, leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"],
         state_table=tables["StateTable"], expire_retry_seconds=0,
     )  # fmt: skip
-    bridge = bridge_of(settings)
+    app = load("expire_leases")
     monkeypatch.setattr(app, "settings", lambda: settings)
-    monkeypatch.setattr(app, "bridge", lambda: bridge)
-    return State(settings.state_table)
+    monkeypatch.setattr(handlers, "settings", lambda: settings)
+    return app, State(settings.state_table)
 
 
 def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is read by the run's id, and as the task's last."""
-    state = serve(monkeypatch, valkey_url)
+    app, state = serve(monkeypatch, valkey_url)
 
     counts = app.handler({}, context)
 
@@ -61,14 +63,19 @@ def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: 
 
 def test_a_run_is_tried_again_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """I21: with Redis away it tries once more, and the failure is kept."""
-    state = serve(monkeypatch, f"redis://127.0.0.1:{free_port()}")
-    bridge, tries = app.bridge(), iter(range(2))
-    monkeypatch.setattr(app, "bridge", lambda: (next(tries), bridge)[1])
+    app, state = serve(monkeypatch, f"redis://127.0.0.1:{free_port()}")
+    tries, run = list[str](), Bridge.run
+
+    def counted(bridge: Bridge, run_id: str, *, until: float) -> dict[str, int]:
+        tries.append(run_id)
+        return run(bridge, run_id, until=until)
+
+    monkeypatch.setattr(Bridge, "run", counted)
 
     with pytest.raises(Unavailable):
         app.handler({}, context)
 
     kept = state.get(result_name(context.aws_request_id))
-    assert next(tries, None) is None
+    assert tries == [context.aws_request_id] * 2
     assert kept["status"] == "failed"
     assert "NoAnswer" in kept["error"]

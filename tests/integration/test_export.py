@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,14 +17,23 @@ from proxypool import aws, clock
 from proxypool.cli.app import app
 from proxypool.leases.journal import LedgerRow
 from proxypool.leases.ledger import Ledger
+from proxypool.local.state_folder import write_private
 from proxypool_client.cli.output import Exit
 from pynamodb.exceptions import ScanError
 from typer.testing import CliRunner
 
+from tests.support.clock import Clock
 from tests.support.servers import create_tables
 
 DAY_MS = 86_400_000
-TODAY_MS = int(time.time()) // 86_400 * DAY_MS
+TODAY_MS = clock.epoch_ms(datetime(2028, 3, 1, tzinfo=UTC))  # the days before it are those of a leap year
+NOON = datetime(2028, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def at_noon(clock: Clock) -> None:
+    """All leases of "today" were granted before the command runs."""
+    clock.set(NOON)
 
 
 @pytest.fixture
@@ -34,9 +42,10 @@ def ledger(aws_endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     before = dict(os.environ)
     aws.client.cache_clear()
     table = create_tables(f"x{uuid4().hex[:8]}-")["LeasesTable"]
-    (tmp_path / ".local").mkdir()
+    (tmp_path / ".local").mkdir(mode=0o700)
     found = {"api_url": "http://127.0.0.1:1", "endpoint_url": aws_endpoint, "outputs": {"LeasesTable": table}}
-    (tmp_path / ".local" / "stack.json").write_text(json.dumps(found))
+    found["access_key"] = os.environ["AWS_ACCESS_KEY_ID"]
+    write_private(tmp_path / ".local" / "stack.json", json.dumps(found))
     monkeypatch.chdir(tmp_path)
     yield Ledger(table, 90)
     os.environ.clear()
@@ -120,7 +129,7 @@ def test_a_long_ledger_goes_to_a_file_as_csv(ledger: Ledger, tmp_path: Path) -> 
 
 def test_a_row_past_its_ttl_is_not_among_them(ledger: Ledger) -> None:
     """Input 80: DynamoDB deletes it days later."""
-    old = a_row(1, "ann", granted_ms=clock.epoch_ms(clock.now()) - 91 * DAY_MS)
+    old = a_row(1, "ann", granted_ms=TODAY_MS - 91 * DAY_MS)
     ledger.write([old, a_row(2, "ann")])
 
     assert [one["lease_id"] for one in lines(run())] == [f"{2:032x}.1"]

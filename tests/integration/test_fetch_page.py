@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 from proxypool.errors import Invalid
-from proxypool.jobs import run, statements
+from proxypool.jobs import run
+from proxypool.jobs import table as jobs_table
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.result import Results
-from proxypool.jobs.statements import NotWritten
 from proxypool.jobs.table import JobTable
 from proxypool.leases import journal
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
-from proxypool.table import Throttled, execute
+from proxypool.table import StatementRefused, Throttled, execute_each
 
 from tests.support.jobs import World, a_world, page
 from tests.support.leases import a_record
@@ -41,6 +41,27 @@ def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str,
         assert len(world.exits("/a")) == 1
         assert world.exits("/a")[0].startswith("127.65.0.")  # never directly
         assert world.pool.list_leases("ann") == []
+
+
+@pytest.mark.parametrize("any_domain", [False, True])
+def test_an_international_host_that_was_accepted_is_fetched(
+    valkey_url: str, aws_endpoint: str, any_domain: bool
+) -> None:
+    """B1: the host is parsed once, and its ASCII form is what the domain rules, the lease and the proxy get."""
+    ascii_host = "xn--bcher-kva.example"
+    with a_world(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
+        world.proxies[0].hosts[ascii_host] = "127.0.0.1"
+        if not any_domain:
+            world.jobs.allow_domain(ascii_host, {"allow_http": True})
+        url = f"HTTP://Bücher.example:{world.site.port}/a"
+
+        job_id = str(world.jobs.submit("ann", {"url": url})["id"])
+        world.work(job_id)
+
+        job = world.job(job_id)
+        assert (job.state, job.reason) == (JobState.DONE, "")
+        assert job.request.url == world.result(job_id)["url"] == f"http://{ascii_host}:{world.site.port}/a"
+        assert world.site.seen[-1].headers["host"] == f"{ascii_host}:{world.site.port}"
 
 
 def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
@@ -154,7 +175,7 @@ def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> No
 
         outcomes = world.work(job_id)
 
-        assert outcomes.counts["put_back"] == 1
+        assert outcomes.counts["requeued"] == 1
         assert world.job(job_id).state is JobState.QUEUED
         world.pool.release("bob", lease.id, None)
         world.work(job_id)
@@ -176,7 +197,7 @@ def test_a_job_whose_owner_holds_all_that_a_quota_allows_waits(
 
         outcomes = world.work(job_id)
 
-        assert (outcomes.counts["put_back"], outcomes.again) == (1, {})
+        assert (outcomes.counts["requeued"], outcomes.again) == (1, {})
         world.pool.release("ann", held.id, None)
         world.work(job_id)
         assert world.job(job_id).state is JobState.DONE
@@ -444,9 +465,9 @@ def test_a_table_that_is_throttled_or_refuses_costs_no_page(
             assert set(world.work(*jobs).again.values()) == {"Throttled"}
         with monkeypatch.context() as patch:
             patch.setattr(
-                JobTable, "finish", lambda _, endings, **__: [NotWritten("InternalServerError") for _ in endings]
+                JobTable, "finish", lambda _, endings, **__: [StatementRefused("ValidationError") for _ in endings]
             )
-            assert set(world.work(*jobs).again.values()) == {"NotWritten"}
+            assert set(world.work(*jobs).again.values()) == {"StatementRefused"}
         assert {world.job(job_id).state for job_id in jobs} == {JobState.QUEUED}
 
         world.work(*jobs)
@@ -460,11 +481,11 @@ def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
 ) -> None:
     """Inputs 71 and 76: the client of AWS repeats by itself; the run goes on, ends and is told."""
 
-    def twice(statements: Any) -> list[str]:
-        execute(statements)
-        return execute(statements)
+    def twice(statements: Any) -> list[bool | StatementRefused]:
+        execute_each(statements)
+        return execute_each(statements)
 
-    monkeypatch.setattr(statements, "execute", twice)
+    monkeypatch.setattr(jobs_table, "execute_each", twice)
     with a_world(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)

@@ -84,8 +84,8 @@ def login(_: Seen) -> Reply:
 
 def work_later(world: World, job_id: str) -> None:
     """The message comes again when the first run is taken for dead."""
-    bench = world.bench
-    late = replace(bench, worker=replace(bench.worker, now=lambda: clock.now() + timedelta(hours=1)))
+    runtime = world.runtime
+    late = replace(runtime, worker=replace(runtime.worker, now=lambda: clock.now() + timedelta(hours=1)))
     asyncio.run(late.work([f"ann/{job_id}"], seconds=60))
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from itertools import pairwise
 from uuid import uuid4
 
 import pytest
-from proxypool.jobs import gate as gate_module
 from proxypool.jobs.domains import Domain, Domains
-from proxypool.jobs.gate import Gate, NotNow
+from proxypool.jobs.gate import PLACE_SECONDS, Gate, RateLimited
 from proxypool.state import State
 
 from tests.support import servers
+from tests.support.clock import Clock
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +42,14 @@ def test_a_rate_holds_across_workers(table: str) -> None:
 def test_a_width_holds_across_workers(table: str) -> None:
     """I20: never more than two at once, however many ask."""
     domain = a_domain(requests_per_second=1_000.0, concurrency=2)
-    inside, most = 0, 0
+    inside, most, both = 0, 0, asyncio.Barrier(2)
 
     async def visit() -> None:
         nonlocal inside, most
         place = await Gate(table).enter(domain)
         inside += 1
         most = max(most, inside)
-        await asyncio.sleep(0.3)
+        await both.wait()  # ends only if two may be inside at once
         inside -= 1
         await Gate(table).leave(domain, place)
 
@@ -62,11 +61,10 @@ def test_a_width_holds_across_workers(table: str) -> None:
     assert most == 2
 
 
-def test_a_place_of_a_worker_that_died_comes_back(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_of_a_worker_that_died_comes_back(table: str, clock: Clock) -> None:
     domain = a_domain(requests_per_second=1_000.0, concurrency=1)
-    monkeypatch.setattr(gate_module, "PLACE_SECONDS", 0.05)
     assert asyncio.run(Gate(table).enter(domain)) == "place_0"
-    time.sleep(0.06)
+    clock.move(seconds=PLACE_SECONDS + 0.001)
 
     assert asyncio.run(Gate(table).enter(domain)) == "place_0"
 
@@ -77,7 +75,7 @@ def test_a_turn_too_far_away_is_not_taken(table: str) -> None:
     asyncio.run(Gate(table).enter(domain))
     taken = Gate(table)._next_ms(domain)
 
-    with pytest.raises(NotNow) as later:
+    with pytest.raises(RateLimited) as later:
         asyncio.run(Gate(table).enter(domain))
 
     assert 90 < later.value.seconds <= 100

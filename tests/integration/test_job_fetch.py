@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from proxypool.checks.judge import new_nonce, read
-from proxypool.jobs.fetch import Answer, Errand, Failed, fetch
+from proxypool.checks.judge import new_nonce, parse_answer
+from proxypool.jobs.fetch import Answer, FetchFailed, PageRequest, fetch
 from proxypool.jobs.job import JobRequest
 from proxypool.local.farm import growing
 from proxypool.local.farm_kinds import KINDS, PASSWORD, USER, Spec
 from proxypool.network import loop
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
 from proxypool_client.outcome import Outcome
 
 KEY = b"the judge's key"
@@ -43,9 +43,9 @@ def test_a_page_comes_by_every_protocol_its_name_unresolved(
             login = f"{USER}:{PASSWORD}@" if KINDS[kind].listed_with_password else ""
             ip, port = farm.places[0]
             scheme = "https" if secure else "http"
-            errand = an_errand(f"{scheme}://judge.test:{ports[secure]}/?nonce={nonce}")
+            page_request = a_page_request(f"{scheme}://judge.test:{ports[secure]}/?nonce={nonce}")
             tls = ssl.create_default_context(cafile=tmp_path / "ca.pem")
-            return await fetch(errand, f"{KINDS[kind].listed_as}://{login}{ip}:{port}", tls=tls, seconds=10)
+            return await fetch(page_request, f"{KINDS[kind].listed_as}://{login}{ip}:{port}", tls=tls, seconds=10)
 
     monkeypatch.setattr(socket, "getaddrinfo", no_lookup)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -54,7 +54,7 @@ def test_a_page_comes_by_every_protocol_its_name_unresolved(
 
     answer = loop.run(page())
 
-    assert read(KEY, answer.body, nonce).peer == "127.69.0.1"
+    assert parse_answer(KEY, answer.body, nonce).peer == "127.69.0.1"
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -86,7 +86,7 @@ def test_an_answer_that_two_readers_could_read_differently_or_that_never_ends_is
     sent: bytes, outcome: Outcome, reason: str
 ) -> None:
     """Inputs 20, 33, 34, 35 and 53, I18."""
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(FetchFailed) as failed:
         run_with(sent)
 
     assert (failed.value.outcome, failed.value.reason) == (outcome, reason)
@@ -105,7 +105,7 @@ def test_an_answer_that_two_readers_could_read_differently_or_that_never_ends_is
 )
 def test_a_tunnel_that_does_not_open_is_somebodys_fault(said: bytes, outcome: Outcome, reason: str) -> None:
     """Input 36: a redirect is never followed; a target that the proxy cannot reach is the target's affair."""
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(FetchFailed) as failed:
         run_with(said, url="https://shop.example/")
 
     assert (failed.value.outcome, failed.value.reason) == (outcome, reason)
@@ -116,7 +116,7 @@ def test_a_tunnel_that_does_not_open_is_somebodys_fault(said: bytes, outcome: Ou
 )
 def test_what_socks_says_of_the_target_is_believed(code: int, outcome: Outcome) -> None:
     """Case 29: host unreachable and connection refused (RFC 1928) cost the proxy nothing."""
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(FetchFailed) as failed:
         run_with(b"\x05\x00" + bytes((5, code, 0, 1, 0, 0, 0, 0, 0, 0)), scheme="socks5", pause=True)
 
     assert failed.value.outcome is outcome
@@ -124,7 +124,7 @@ def test_what_socks_says_of_the_target_is_believed(code: int, outcome: Outcome) 
 
 def test_a_proxy_that_never_answers_is_a_timeout_in_all() -> None:
     """Inputs 21 and 32, I18: a drip extends nothing."""
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(FetchFailed) as failed:
         run_with(OK + b"Content-Length: 99\r\n\r\n", drips=True, seconds=0.6)
 
     assert (failed.value.outcome, failed.value.reason) == (Outcome.TIMEOUT, "timeout")
@@ -137,9 +137,9 @@ def test_a_proxys_name_that_leads_inside_is_not_connected_to(address: str) -> No
     async def lookup(host: str, port: int) -> list[str]:
         return ["8.8.8.8", address]
 
-    errand = Errand(request=JobRequest(url="https://shop.example/"), limits=Limits(lookup=lookup))
-    with pytest.raises(Failed) as failed:
-        loop.run(fetch(errand, "http://proxy.example:3128", tls=ssl.create_default_context(), seconds=5))
+    page_request = PageRequest(request=JobRequest(url="https://shop.example/"), limits=FetchLimits(lookup=lookup))
+    with pytest.raises(FetchFailed) as failed:
+        loop.run(fetch(page_request, "http://proxy.example:3128", tls=ssl.create_default_context(), seconds=5))
 
     assert failed.value.reason == "address_refused"
 
@@ -152,8 +152,10 @@ def test_a_head_has_no_body_whatever_it_says_and_a_packed_page_is_unpacked() -> 
     assert page.body == b"hello"
 
 
-def an_errand(url: str, method: str = "GET") -> Errand:
-    return Errand(request=JobRequest(url=url, method=method), allow_http=True, limits=Limits(allow_loopback=True))
+def a_page_request(url: str, method: str = "GET") -> PageRequest:
+    return PageRequest(
+        request=JobRequest(url=url, method=method), allow_http=True, limits=FetchLimits(allow_loopback=True)
+    )
 
 
 def run_with(
@@ -191,7 +193,7 @@ def run_with(
         server = await asyncio.start_server(talk, "127.0.0.1", 0)
         where = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
-            return await fetch(an_errand(url, method), where, tls=ssl.create_default_context(), seconds=seconds)
+            return await fetch(a_page_request(url, method), where, tls=ssl.create_default_context(), seconds=seconds)
         finally:
             server.close()
             for one in talks:

@@ -13,9 +13,16 @@ from proxypool.jobs.statements import Ending
 from proxypool.jobs.table import JobTable
 
 from tests.support import servers
+from tests.support.clock import Clock
 
-NOW = datetime.now(UTC)
+NOW = datetime(2028, 5, 17, 12, tzinfo=UTC)
 DONE = Ending(state=JobState.DONE, attempts=1, result=b"page", received_bytes=10)
+
+
+@pytest.fixture(autouse=True)
+def at_noon(clock: Clock) -> None:
+    """The table's own clock agrees with the instants that the tests give."""
+    clock.set(NOW)
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +114,8 @@ def test_a_row_past_its_end_is_not_there(aws_endpoint: str) -> None:
 
     assert jobs.get(job.key) is None
     assert jobs.packed(job.key) is None
-    assert jobs.start([job.key], now=datetime.now(UTC), seconds=10) == [None]
-    assert jobs.replay(job.key, now=datetime.now(UTC)) is None
+    assert jobs.start([job.key], now=NOW, seconds=10) == [None]
+    assert jobs.replay(job.key, now=NOW) is None
     assert jobs.page(job.owner, JobState.QUEUED, limit=10)[0] == []
     assert jobs.create(job)
 
@@ -167,7 +174,7 @@ def test_whatever_happens_in_whatever_order_one_run_holds_the_job(jobs: JobTable
             if state == "over":
                 state, replays = "queued", replays + 1
         elif step == "put back" and holder is not None:
-            assert jobs.put_back(holder, now=now) == (state == "running")
+            assert jobs.requeue(holder, now=now) == (state == "running")
             state, past, holder = "queued", [*past, holder], None
         assert not any(jobs.finish([(old, DONE)], now=now)[0] for old in past)
     found = jobs.get(job.key)

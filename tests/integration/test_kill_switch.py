@@ -14,6 +14,7 @@ from proxypool.queues import RECHECK_GROUP, ValidateMessage, encode
 from proxypool.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
 from proxypool.tasks import result_name
 
+from tests.support.clock import Clock
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
 
 pytestmark = pytest.mark.xdist_group("samples")
@@ -95,15 +96,18 @@ def test_a_function_learns_of_the_pause_within_one_period_of_its_memory(
     assert (remembered, learned) == (False, True)
 
 
-def test_a_result_is_read_by_its_id_for_an_hour(deployment: Deployment) -> None:
+def test_a_result_is_read_by_its_id_for_an_hour(deployment: Deployment, clock: Clock) -> None:
     """The seeds' keep_result of 3,600 s; input 80: past that time it is gone, though its row may still be there."""
+    at = clock.stop()
     load("prune_old_checks").handler(sample("prune_old_checks"), CONTEXT)
     table, key = deployment.settings.state_table, {"name": {"S": result_name(CONTEXT.aws_request_id)}}
     row = aws.client("dynamodb").get_item(TableName=table, Key=key)["Item"]
 
-    assert 3_590 <= int(row["ttl"]["N"]) - time.time() <= 3_600
+    assert int(row["ttl"]["N"]) == at.timestamp() + 3_600
     assert read_task()[0] == 200
-    aws.client("dynamodb").put_item(TableName=table, Item=row | {"ttl": {"N": str(int(time.time()) - 1)}})
+    clock.move(seconds=3_599)
+    assert read_task()[0] == 200
+    clock.move(seconds=1)
     assert read_task() == (404, "not_found")
 
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from proxypool import clock
+from proxypool import aws, clock
 from proxypool.errors import NotFound, Paused, Rebuilding
 from proxypool.leases import expire
 from proxypool.leases.build import bridge_of, pool_of
@@ -23,16 +23,18 @@ from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 from proxypool.settings import Settings
 from proxypool.state import GAUGES, REBUILD_WANTED, SETTINGS
-from proxypool.table import bind
+from proxypool.table import Throttled
+from proxypool.telemetry import flush, metrics
 from proxypool_client.outcome import Outcome
 
+from tests.support.clock import Clock
 from tests.support.leases import a_record, keys_of
 from tests.support.servers import create_tables
 
 
 def in_time() -> float:
     """An instant of the monotonic clock that no step reaches."""
-    return time.monotonic() + 20
+    return time.monotonic() + 100
 
 
 @dataclass
@@ -49,9 +51,8 @@ class Stack:
     def store(self, *records: ProxyRecord) -> None:
         """Puts rows into the proxies table."""
         for record in records:
-            item = to_item(record)
-            bind(type(item), self.bridge.proxies.table_name)
-            item.save()
+            table_name, item = self.bridge.proxies.table_name, to_item(record).serialize()
+            aws.client("dynamodb").put_item(TableName=table_name, Item=item)
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
     settings = Settings(
-        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters="country=de,https=true;kind=mobile",
+        redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters=("country=de:https=true", "kind=mobile"),
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
@@ -102,6 +103,20 @@ def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
     gauges = stack.bridge.state.get(GAUGES)
     assert gauges["leases_open"] == 1
     assert gauges["ready_by"] == {"country=de,https=true": 1, "kind=mobile": 0}
+
+
+@pytest.mark.parametrize(("mark", "is_low"), [(0, 0), (2, 0), (3, 1)])
+def test_the_pool_is_low_below_the_mark_of_the_settings(
+    stack: Stack, capsys: pytest.CaptureFixture[str], mark: int, is_low: int
+) -> None:
+    """The alarm PoolIsLow watches this metric, so that its threshold follows the setting."""
+    metrics.clear_metrics()  # of the run that filled the pool with two proxies
+
+    replace(stack.bridge, low_mark=mark).gauge(clock.now())
+    flush()
+
+    (told,) = (json.loads(line) for line in capsys.readouterr().out.splitlines() if "PoolLow" in line)
+    assert told["PoolLow"] == [is_low]
 
 
 def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(
@@ -168,10 +183,10 @@ def test_an_end_is_final_and_a_renewal_goes_only_forward(stack: Stack) -> None:
     assert list(stack.bridge.ledger.overdue(3_000_000_000, limit=10)) == []
 
 
-def test_overdue_leases_are_written_as_expired(stack: Stack) -> None:
+def test_overdue_leases_are_written_as_expired(stack: Stack, clock: Clock) -> None:
     """I4: the run frees them, journals their end and closes their rows."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=1))[0][0]
-    time.sleep(1.05)
+    clock.move(seconds=1)
 
     counts = stack.run()
 
@@ -287,8 +302,9 @@ def test_a_throttled_table_keeps_the_journal(stack: Stack, monkeypatch: pytest.M
     """I23, input 76: the run fails and gives its lock back, nothing is trimmed, the next run writes it all."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     with monkeypatch.context() as patch:
-        patch.setattr("proxypool.leases.ledger.execute", lambda rows: ["ThrottlingError" for _ in rows])
-        with pytest.raises(RuntimeError, match="Throttling"):
+        patch.setattr("proxypool.table._codes", lambda statements: ["ThrottlingError" for _ in statements])
+        patch.setattr("proxypool.table.time.sleep", lambda _: None)
+        with pytest.raises(Throttled):
             stack.run()
 
     assert stack.run()["count_journal"] == 1
@@ -308,13 +324,13 @@ def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
     assert stack.bridge.ledger.get(lease.id) is not None
 
 
-def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack) -> None:
+def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack, clock: Clock) -> None:
     """I5, I23: renewed while the run drains, then expired; the ledger holds the later end and one ending."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=1, target="shop.example"))[0][0]
     stack.run()
     stack.pool.renew("ann", lease.id, 3)
     assert stack.run()["count_expired"] == 0
-    time.sleep(3.05)
+    clock.move(seconds=3)
     with pytest.raises(NotFound):
         stack.pool.renew("ann", lease.id, 60)
 
@@ -324,7 +340,7 @@ def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack) -> None
     assert row is not None
     assert (row.ended, row.target) == ("expired", "shop.example")
     assert row.open_shard is None
-    assert row.expires_at >= clock.epoch(lease.expires_at) + 1
+    assert row.expires_at > lease.expires_at.timestamp()
 
 
 def test_overlapping_drainers_write_each_lease_once(stack: Stack) -> None:

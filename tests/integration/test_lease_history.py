@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from proxypool import clock
 from proxypool.errors import NotFound, PoolEmpty, Unavailable
 from proxypool.leases import journal
 from proxypool.leases.cache import Cache
@@ -17,10 +18,10 @@ from proxypool.leases.pool import Lease, Pool, Request
 
 from tests.support.faults import Fault, a_faulty_way
 from tests.support.lease_history import Call, Op, Shown, Told, violations
-from tests.support.leases import a_pool, a_record
+from tests.support.leases import a_pool, a_record, proxy_id
 
 CLIENTS, REQUESTS = 16, 10
-CAPS = {a_record(number).id: 1 for number in range(6)} | {a_record(6).id: 2}
+CAPS = {proxy_id(number): 1 for number in range(6)} | {proxy_id(6): 2}
 TOTAL_SECONDS = 2
 PAUSE_SECONDS = 0.1  # of who was refused
 REPEATS = 4  # of a request whose answer was lost
@@ -76,7 +77,7 @@ class Client:
             self.renew(lease.lease_id, draw.choice([1, 2, 900]))
         self.call(Op.LOOK, lambda: self.pool.list_leases(self.owner))
         if draw.random() < 0.1:
-            time.sleep(max(0, lease.expires / 1000 + 0.05 - time.time()))
+            time.sleep(max(0, lease.expires / 1000 + 0.05 - clock.now().timestamp()))
         for _ in range(draw.choice([0, 1, 1, 1, 2])):
             self.release(lease.lease_id)
 
@@ -95,7 +96,7 @@ class Client:
 
     def call(self, op: Op, ask: Callable[[], Sequence[Lease] | None], *, mark: str = "", lease_id: str = "") -> Call:
         """One call, written down."""
-        started, found, told = time.time(), None, Told.OK
+        started, found, told = clock.now().timestamp(), None, Told.OK
         try:
             found = ask()
         except (PoolEmpty, NotFound) as refusal:
@@ -105,7 +106,7 @@ class Client:
         except Unavailable:
             told = Told.UNKNOWN
         call = Call(
-            op=op, owner=self.owner, started=ms(started), ended=ms(time.time()) + 1, told=told, mark=mark,
+            op=op, owner=self.owner, started=ms(started), ended=ms(clock.now().timestamp()) + 1, told=told, mark=mark,
             lease_id=lease_id, shown=tuple(map(shown, found or ())),
         )  # fmt: skip
         self.calls.append(call)
@@ -152,6 +153,6 @@ def test_sixteen_clients_find_every_promise_kept_when_all_goes_wrong(valkey_url:
     assert {(op, told) for op in Op for told in Told} - {(call.op, call.told) for call in calls} == {
         (Op.LOOK, Told.FAIL)
     }
-    time.sleep(max(0, max(entry.expires_ms for entry in entries) / 1000 - time.time()))
+    time.sleep(max(0, max(entry.expires_ms for entry in entries) / 1000 - clock.now().timestamp()))
     leases, _ = pool.acquire("eve", Request(ttl_seconds=60, count=50))
     assert Counter(lease.proxy_id for lease in leases) == CAPS

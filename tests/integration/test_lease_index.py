@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from proxypool import clock
 from proxypool.errors import PoolEmpty
 from proxypool.leases.index import STUB_MS, Index
 from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import TargetFact
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 
@@ -36,7 +36,7 @@ def leasable(pool: Pool) -> set[str]:
 def test_a_removed_proxy_is_not_revived_by_a_late_record(valkey_url: str) -> None:
     """I11, input 81: its version is kept as a tombstone for twice the stream's retention, then everything is deleted."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1, version=5)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1, version=5)), now_ms()
         index_of(pool).remove([(a_record(1).id, 7)])
 
         assert index_of(pool).upsert([a_record(1, version=7)]) == 0
@@ -63,7 +63,7 @@ def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) ->
         index_of(pool).remove([(a_record(1).id, 7)])
         index_of(pool).upsert([a_record(1, version=9, interval_seconds=10**6)])
 
-        set_clock(pool.cache, int(time.time() * 1000) + STUB_MS + 60_000)
+        set_clock(pool.cache, now_ms() + STUB_MS + 60_000)
         pool.cache.run("expire", 100)
 
         assert leasable(pool) == {a_record(1).id}
@@ -130,7 +130,7 @@ def test_a_proxy_that_changed_in_a_lease_comes_back_as_it_is_now(valkey_url: str
 
 def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(valkey_url: str) -> None:
     """Case 7: banned there, leased for everybody else."""
-    now = datetime.now(UTC)
+    now = clock.now()
     facts = {"shop.example": TargetFact(verdict="banned", at=now), "news.example": TargetFact(verdict="ok", at=now)}
     pool = a_pool(valkey_url, a_record(1, targets=facts, next_check_at=now + timedelta(minutes=10)))
 
@@ -147,7 +147,7 @@ def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(va
 
 def test_an_exit_that_rested_is_forgotten(valkey_url: str) -> None:
     """Case 7: nothing of a target stays behind for ever."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with movable():
         rests = {
             "targets": {"shop.example": TargetFact(verdict="banned", at=now)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 from unittest import mock
 
@@ -17,7 +16,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record, keys_of
 
@@ -44,7 +43,7 @@ class Leases(RuleBasedStateMachine):
         self.draw.seed(0)
         self.pool: Pool = a_pool(self.url, owner_quota=QUOTA, breaker_failures=2)
         self.index = Index(self.pool.cache, 3600)
-        self.model = Model(now=int(time.time() * 1000), quota=QUOTA, exit_cap=exit_cap, failures=2)
+        self.model = Model(now=now_ms(), quota=QUOTA, exit_cap=exit_cap, failures=2)
         self.fences: dict[str, tuple[int, ...]] = {}
         self.ended: list[tuple[str, str]] = []
         self.keyed: dict[tuple[str, str], tuple[Request, list[str]]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.record import LeaseFacts
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 SHOP, NEWS = "shop.example", "news.example"
@@ -66,7 +65,7 @@ def rig(valkey_url: str, clock: None) -> Iterator[Rig]:
 
 def _rig(url: str, proxies: int, **settings: Any) -> Iterator[Rig]:
     pool = a_pool(url, *(a_record(number, interval_seconds=10**6) for number in range(proxies)), **settings)
-    rig = Rig(pool, int(time.time() * 1000))
+    rig = Rig(pool, now_ms())
     rig.wait(0)
     yield rig
     pool.cache.close()
@@ -187,7 +186,7 @@ def test_a_proxys_breaker_opens_tries_one_lease_and_closes(valkey_url: str, cloc
 def test_a_probe_that_is_well_opens_a_gateway_for_others_at_once(valkey_url: str, clock: None) -> None:
     """I20, case 23: its report is enough, it need not be given back."""
     pool = a_pool(valkey_url, a_record(1, slots=2, interval_seconds=10**6), breaker_failures=1)
-    rig = Rig(pool, int(time.time() * 1000))
+    rig = Rig(pool, now_ms())
     rig.use(Outcome.PROXY_ERROR, "")
     rig.wait(60_000)
     probe = rig.take("")

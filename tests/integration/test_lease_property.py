@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +11,10 @@ from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.proxies.proxy import Status
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.lease_filters import EXAMPLES
 from tests.support.lease_model import Model
-from tests.support.leases import a_pool, a_record
+from tests.support.leases import a_pool, a_record, proxy_id
 
 TARGETS = ["", "shop.example", "shop.example", "news.example"]
 FACTS: dict[str, Sequence[Any]] = {
@@ -27,7 +26,7 @@ WISHES: list[dict[str, Any]] = [
     {},
     *({example.name: example.wanted} for example in EXAMPLES),
     {"distinct_exit": True},
-    {"exclude": (a_record(0).id, a_record(1).id, a_record(2).id)},
+    {"exclude": (proxy_id(0), proxy_id(1), proxy_id(2))},
 ]
 RULES = {*(example.name for example in EXAMPLES), "exclude", "cooling", "exit_cap"}
 POOLS, REQUESTS, OFTEN = 40, 12, 10
@@ -64,7 +63,7 @@ def play(url: str, seed: int) -> Counter[str]:
     draw = random.Random(seed)
     facts = [{name: draw.choice(values) for name, values in FACTS.items()} for _ in range(draw.randint(1, 16))]
     records = [a_record(number, **one) for number, one in enumerate(facts)]
-    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=int(time.time() * 1000))
+    pool, model = a_pool(url, *records, owner_quota=10_000), Model(now=now_ms())
     for record in records:
         model.index(record)
     model.exit_cap = draw.choice([0, 0, 1, 2])

@@ -13,7 +13,8 @@ from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, R
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, set_clock
+from tests.support.clock import Clock
+from tests.support.lease_clock import movable, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 
@@ -97,8 +98,9 @@ def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_ur
     assert first.id in {lease.id for lease in pool.list_leases("ann")}
 
 
-def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valkey_url: str) -> None:
+def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valkey_url: str, clock: Clock) -> None:
     """I20: a rate is no ban: it waits, and does not move."""
+    clock.stop()
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.cache.command("HSET", pool.cache.keys.settings, "rate:*", "9000 1")
     first = take(pool, target="shop.example")
@@ -114,7 +116,7 @@ def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valke
 def test_a_pin_slides_and_ends(valkey_url: str) -> None:
     """An hour after its last use, a day after its first."""
     with movable():
-        pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), int(time.time() * 1000)
+        pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), now_ms()
         pins = f"{pool.cache.keys.tag}:pins"
 
         def at(seconds: int) -> None:
@@ -166,7 +168,7 @@ def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) 
 @pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.CAPTCHA])
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
-    valkey_url: str, outcome: Outcome, ends: bool
+    valkey_url: str, clock: Clock, outcome: Outcome, ends: bool
 ) -> None:
     """Cases 22 and 23, I15: reported by one of its leases or several; its next leases share the new name, the old ones keep theirs.
 
@@ -176,6 +178,7 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     first, second = take(pool), take(pool, target="shop.example")
     bob, other = take(pool, "bob"), take(pool, session="other")
     tell = pool.release if ends else pool.report
+    clock.move(seconds=0.001)  # a name is made of the millisecond in which it was given
 
     tell("ann", second.id, outcome)
     moved = [take(pool) for _ in range(2)]
@@ -192,11 +195,12 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     assert all(shown.get(lease.id, url(lease)) == url(lease) for lease in (first, second, *moved, again, other))
 
 
-def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str) -> None:
+def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str, clock: Clock) -> None:
     """Case 23: once it has given the proxy back; another owner's next lease there has a name of its own, too."""
     pool = a_pool(valkey_url, a_record(1, username="u-sess-{session}"))
     first = take(pool)
     pool.release("ann", first.id, Outcome.CAPTCHA)
+    clock.move(seconds=0.001)  # a name is made of the millisecond in which it was given
 
     moved = take(pool)
     pool.release("ann", moved.id)
@@ -209,7 +213,7 @@ def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(
 def test_each_move_of_a_session_gives_it_another_name(valkey_url: str, jump_ms: int) -> None:
     """Case 23, I15: the name is derived from the instant of the move, and instants may repeat."""
     pool = a_pool(valkey_url, a_record(1, slots=8, username="u-sess-{session}"))
-    now = int(time.time() * 1000)
+    now = now_ms()
     with movable():
         set_clock(pool.cache, now)
         leases = [take(pool)]

@@ -8,21 +8,24 @@ from __future__ import annotations
 import io
 import json
 from asyncio import iscoroutine
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from proxypool.checks.batch import Outcome
+from proxypool.checks.batch import BatchResult
+from proxypool.checks.validate import Validator
 from proxypool.leases.build import cache_of
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
+from proxypool.retry import reason_name
+from proxypool.settings import GIVEN, settings
+from proxypool.sources.scrape import Scraper
 from proxypool.state import State
-from proxypool.tasks import reason_name
 from proxypool.telemetry import log
 
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy
-from tests.support.permissions import Permission, allowed, needed
+from tests.support.permissions import Permission, allowed, needed, variables
 from tests.support.servers import ROOT
 
 pytestmark = pytest.mark.xdist_group("samples")
@@ -32,6 +35,18 @@ SAMPLES = sorted(path.stem for path in (ROOT / "events").glob("*.json"))
 
 def policy(function: str) -> set[Permission]:
     return allowed(f"{function.title().replace('_', '')}Function")
+
+
+@pytest.fixture
+def environment(deployment: Deployment, function: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The variables that the template gives this function, and no other."""
+    own = f"{function.title().replace('_', '')}Function"
+    given = variables(own)
+    for name in {name.upper() for name in GIVEN} - given:
+        monkeypatch.delenv(name)
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
 
 
 @pytest.fixture
@@ -135,6 +150,7 @@ SEEN: dict[str, Callable[[Deployment, Any], None]] = {
 }
 
 
+@pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("function", SAMPLES)
 def test_a_sample_is_taken_by_its_function(
     deployment: Deployment, function: str, log_lines: Any, calls: Callable[[], set[Permission]]
@@ -184,7 +200,7 @@ def test_an_unexpected_error_is_counted_once_for_each_message_that_it_failed(
         raise RuntimeError("it broke")
 
     if function == "scrape_source":
-        monkeypatch.setattr(app, "_attempt", broken)
+        monkeypatch.setattr(Scraper, "scrape", broken)
     else:
         monkeypatch.setattr("proxypool.network.loop.run", broken)
 
@@ -210,7 +226,7 @@ def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
 ) -> None:
     """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
-    monkeypatch.setattr(app, "_run", lambda this, messages, context: Outcome(unfinished=set(messages)))
+    monkeypatch.setattr(Validator, "validate", lambda this, messages, *, seconds: BatchResult(unfinished=set(messages)))
 
     for attempt in ("1", "2"):
         event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
@@ -230,10 +246,10 @@ def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monk
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
     records = [{**record, "messageId": name} for name in ("first", "second")]
 
-    def broken(*_: Any) -> Outcome:
+    def broken(*_: Any, **__: Any) -> BatchResult:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(app, "_run", broken)
+    monkeypatch.setattr(Validator, "validate", broken)
 
     assert app.handler({"Records": records}, CONTEXT) == {
         "batchItemFailures": [{"itemIdentifier": "first"}, {"itemIdentifier": "second"}]

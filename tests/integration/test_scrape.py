@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from proxypool import aws, clock, settings, tasks
 from proxypool.errors import SourceError
 from proxypool.proxies.proxy import Status
 from proxypool.queues import ScrapeMessage, ValidateMessage, decode, encode
+from proxypool.retry import reason_name
 from proxypool.sources.report import NO_ROWS
 from proxypool.state import SETTINGS
 from proxypool.telemetry import log
@@ -95,7 +97,7 @@ def test_scrape_all_enqueues_what_is_due_and_tells_staleness_once(pool: Pool) ->
     pool.add("fresh", inline="x")
     pool.add("off", inline="x", enabled=False)
     pool.sources.update("fresh", last_scraped_at=now, last_success_at=now)
-    pool.sources.update("due", created_at=now.replace(year=now.year - 1))
+    pool.sources.update("due", created_at=now - timedelta(days=365))
 
     counts = [pool.scheduler.scrape_all(now) for _ in range(2)]
 
@@ -121,7 +123,7 @@ def app(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     for name in ("sources_table", "proxies_table", "state_table", "scrape_queue_url", "validate_queue_url",
                  "event_bus", "bodies_bucket"):  # fmt: skip
         monkeypatch.setenv(name.upper(), getattr(pool.settings, name))
-    monkeypatch.setenv("ALLOW_LOOPBACK", "true")
+    monkeypatch.setenv("OVERRIDES", "allow_loopback=true")
     settings.settings.cache_clear()
     yield _load("scrape_source")
     settings.settings.cache_clear()
@@ -156,7 +158,7 @@ def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: Modu
     answer = app.handler({"Records": [_record("bad", "{"), _record("old", '{"v":9}'), _record("good", good)]}, CONTEXT)
 
     assert _failed(answer) == ["bad", "old"]
-    assert pool.state.get(tasks.reason_name("bad"))["reason"] == "not JSON"
+    assert pool.state.get(reason_name("bad"))["reason"] == "not JSON"
     assert pool.state.get(tasks.result_name("run-1"))["counts"]["count_new"] == 1
     assert app.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
     with pytest.raises(KeyError):
@@ -178,7 +180,7 @@ def test_an_unreachable_source_is_retried_twice_and_then_told(pool: Pool, app: M
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.enabled, source.last_error) == (True, "unreachable")
-    assert pool.state.get(tasks.reason_name("m"))["attempt"] == 3
+    assert pool.state.get(reason_name("m"))["attempt"] == 3
     assert [line for line in log_lines() if line.get("SourcesFailed") == [1.0]]
 
 
@@ -189,7 +191,7 @@ def test_a_url_that_became_forbidden_is_refused_at_the_fetch_again(pool: Pool, a
 
     app.handler({"Records": [_record("m", encode(ScrapeMessage(source_id=source_id)))]}, CONTEXT)
 
-    assert pool.state.get(tasks.reason_name("m"))["reason"] == "refused: link_local"
+    assert pool.state.get(reason_name("m"))["reason"] == "refused: link_local"
 
 
 @pytest.fixture

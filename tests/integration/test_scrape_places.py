@@ -58,7 +58,7 @@ def test_an_uploaded_list_is_scraped(pool: Pool, manager: Manager) -> None:
     answer = manager.upload("big")
 
     request = urllib.request.Request(answer["url"], data=addresses(40).encode(), method=answer["method"])
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=60).close()
 
     assert answer["key"] == "uploads/big"
     assert pool.scrape("big").new == 40

@@ -1,4 +1,4 @@
-"""What a sweep could not send is overdue: the figure that tells a person that checking falls behind."""
+"""Due proxies that a sweep did not send are reported as overdue: the figure shows that checking falls behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATER = NOW + timedelta(hours=2)
 
 @pytest.fixture
 def sweep(aws_endpoint: str) -> Sweep:
-    """Five proxies that are due."""
+    """A sweep with five due proxies."""
     aws.client.cache_clear()
     name = f"so{uuid.uuid4().hex[:8]}"
     tables = create_tables(name)
@@ -35,29 +35,29 @@ def sweep(aws_endpoint: str) -> Sweep:
     return Sweep(proxies, State(tables["StateTable"]), Settings(validate_queue_url=queue, sweep_page=2))
 
 
-def counts(sweep: Sweep, most: int) -> dict[str, int]:
-    limited = replace(sweep, settings=replace(sweep.settings, sweep_max_proxies=most))
+def run_sweep(sweep: Sweep, max_proxies: int) -> dict[str, int]:
+    limited = replace(sweep, settings=replace(sweep.settings, sweep_max_proxies=max_proxies))
     return limited.sweep(now=LATER, run_id="r", seconds_left=lambda: 60)
 
 
-def test_what_a_sweep_may_not_send_is_overdue(sweep: Sweep) -> None:
-    assert counts(sweep, 2) == {"count": 2, "overdue": 3, "backlog": 0}
+def test_proxies_above_the_limit_of_a_sweep_are_overdue(sweep: Sweep) -> None:
+    assert run_sweep(sweep, 2) == {"count": 2, "overdue": 3, "backlog": 0}
 
 
-def test_a_sweep_that_is_held_back_by_a_full_queue_tells_what_is_due(sweep: Sweep) -> None:
-    counts(sweep, 2)
+def test_a_sweep_that_is_skipped_reports_overdue_proxies(sweep: Sweep) -> None:
+    run_sweep(sweep, 2)
 
-    assert counts(sweep, 2) == {"count": 0, "overdue": 3, "backlog": 2}
-
-
-def test_a_sweep_that_sends_all_leaves_nothing_overdue(sweep: Sweep) -> None:
-    assert counts(sweep, 100) == {"count": 5, "overdue": 0, "backlog": 0}
+    assert run_sweep(sweep, 2) == {"count": 0, "overdue": 3, "backlog": 2}
 
 
-def test_two_sweeps_that_overlap_ask_twice_and_each_proxy_is_claimed_once(sweep: Sweep) -> None:
-    """Input 84: a slow sweep and the next one send the same messages; the claim decides."""
-    with ThreadPoolExecutor(2) as both:
-        sent = [run["count"] for run in both.map(lambda most: counts(sweep, most), (100, 100))]
+def test_a_sweep_that_sends_everything_reports_nothing_overdue(sweep: Sweep) -> None:
+    assert run_sweep(sweep, 100) == {"count": 5, "overdue": 0, "backlog": 0}
+
+
+def test_each_proxy_of_two_overlapping_sweeps_is_claimed_once(sweep: Sweep) -> None:
+    """Input 84: a slow sweep and the next one send the same messages; the claim ensures a single check."""
+    with ThreadPoolExecutor(2) as executor:
+        sent = [run["count"] for run in executor.map(lambda max_proxies: run_sweep(sweep, max_proxies), (100, 100))]
     due = {record.id: clock.epoch(record.next_check_at or NOW) for record in sweep.proxies.scan()}
 
     claims = [sweep.proxies.claim_many(due, now=LATER, claim_seconds=150) for _ in range(2)]

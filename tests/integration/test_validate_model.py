@@ -1,4 +1,4 @@
-"""The row of a proxy is a fold of its checks, whatever they say and whenever they come; and what a check costs."""
+"""The record of a proxy equals a fold of its checks, for any results and times; and the cost of a check."""
 
 from __future__ import annotations
 
@@ -13,100 +13,100 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 from proxypool import aws
-from proxypool.checks.check import Basis, Check, Reason, TargetVerdict, Verdict
-from proxypool.checks.status import fold
+from proxypool.checks.check import Check, JudgeKind, Reason, TargetVerdict, Verdict
+from proxypool.checks.status import apply_check
 from proxypool.checks.validate import Validator
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, TargetFact
 from proxypool.proxies.table import to_item
 
 from tests.support.builders import NOW, a_record
-from tests.support.checks import a_validator, at, messages, read_check, rows, tell, told
+from tests.support.checks import a_validator, add_records, at_time, check_from_facts, messages, returning, stub_checks
 
 ROUNDS = 12
 
 
-def anything(chance: Random) -> Any:
-    """A check of any kind, by chance."""
+def random_checks(rng: Random) -> Any:
+    """A stub with random checks."""
 
-    def say(proxy: Proxy, now: datetime) -> Check:
-        verdict = chance.choice([Verdict.PASSED] * 3 + [Verdict.FAILED] * 2 + [Verdict.INCONCLUSIVE])
+    def stub(proxy: Proxy, now: datetime) -> Check:
+        verdict = rng.choice([Verdict.PASSED] * 3 + [Verdict.FAILED] * 2 + [Verdict.INCONCLUSIVE])
         if verdict is not Verdict.PASSED:
-            return told(verdict)(proxy, now)
-        return told(
-            verdict, latency_ms=round(chance.uniform(10, 900), 1), exits=(f"127.0.0.{chance.randint(2, 9)}",),
-            https=chance.choice([True, False, None]), tampered=chance.random() < 0.1, signed=True, basis=Basis.RAW,
-            country=chance.choice(["de", "us"]), region="be", asn=64_496, anonymity=chance.choice(list(Anonymity)),
-            targets={"shop.example": chance.choice(list(TargetVerdict))},
+            return returning(verdict)(proxy, now)
+        return returning(
+            verdict, latency_ms=round(rng.uniform(10, 900), 1), exits=(f"127.0.0.{rng.randint(2, 9)}",),
+            https=rng.choice([True, False, None]), tampered=rng.random() < 0.1, signed=True, basis=JudgeKind.RAW,
+            country=rng.choice(["de", "us"]), region="be", asn=64_496, anonymity=rng.choice(list(Anonymity)),
+            targets={"shop.example": rng.choice(list(TargetVerdict))},
         )(proxy, now)  # fmt: skip
 
-    return say
+    return stub
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_row_equals_the_fold_of_its_checks(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """I10: replayed from the checks table, oldest first, onto the row as it began; freezes included."""
-    chance, this, now = Random(seed), a_validator(freeze_min_asked=3), NOW
-    begun = rows(this, 3, status=Status.UNCHECKED) + rows(this, 3, first=10)
-    tell(monkeypatch, anything(chance))
+def test_a_record_equals_the_fold_of_its_checks(aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """I10: replayed from the checks table, oldest first, onto the initial record; freezes included."""
+    rng, validator, now = Random(seed), a_validator(freeze_min_asked=3), NOW
+    initial = add_records(validator, 3, status=Status.UNCHECKED) + add_records(validator, 3, first=10)
+    stub_checks(monkeypatch, random_checks(rng))
 
     for number in range(ROUNDS):
-        due = this.proxies.get_many(one.id for one in begun).values()
-        at(this, now).validate(messages(due, sweep_id=str(number)), seconds=60)
-        now += timedelta(seconds=chance.randint(60, 90_000))
+        due = validator.proxies.get_many(one.id for one in initial).values()
+        at_time(validator, now).validate(messages(due, sweep_id=str(number)), seconds=60)
+        now += timedelta(seconds=rng.randint(60, 90_000))
 
-    for row in begun:
-        stored = this.proxies.get(row.id)
-        checks = [read_check(row.id, facts) for facts in this.checks.newest_first(row.id, now=NOW)]
+    for row in initial:
+        stored = validator.proxies.get(row.id)
+        checks = [check_from_facts(row.id, facts) for facts in validator.checks.newest_first(row.id, now=NOW)]
         assert len(checks) == ROUNDS
         assert stored is not None
-        _same(stored, _folded(row, reversed(checks)))
+        assert_equal_records(stored, _apply_all(row, reversed(checks)))
 
 
-def _folded(row: ProxyRecord, checks: Iterator[Check]) -> ProxyRecord:
+def _apply_all(row: ProxyRecord, checks: Iterator[Check]) -> ProxyRecord:
     for check in checks:
-        row = fold(row, check, active_seconds=600, dead_seconds=21_600)
+        row = apply_check(row, check, active_seconds=600, dead_seconds=21_600)
     return row
 
 
-def _same(stored: ProxyRecord, wanted: ProxyRecord) -> None:
+def assert_equal_records(stored: ProxyRecord, expected: ProxyRecord) -> None:
     for name in ("status", "last_checked_at", "next_check_at"):
-        assert getattr(stored, name) == getattr(wanted, name), name
+        assert getattr(stored, name) == getattr(expected, name), name
     for name in CheckFacts.__slots__:
-        got, want = getattr(stored.check, name), getattr(wanted.check, name)
-        if isinstance(want, float):
-            assert math.isclose(got, want, abs_tol=0.01), name  # the row keeps four digits
+        actual, wanted = getattr(stored.check, name), getattr(expected.check, name)
+        if isinstance(wanted, float):
+            assert math.isclose(actual, wanted, abs_tol=0.01), name  # the table stores four digits
         else:
-            assert got == want, name
+            assert actual == wanted, name
 
 
 @contextmanager
-def counting_units(this: Validator) -> Iterator[Counter[str]]:
-    """Counts write units as DynamoDB bills them: a kilobyte each, and an index's old and new key where those differ."""
+def counting_units(validator: Validator) -> Iterator[Counter[str]]:
+    """Counts write units as DynamoDB bills them: one per kilobyte, and the old and new index keys if they differ."""
     units: Counter[str] = Counter()
     real, client = BaseClient._make_api_call, aws.client("dynamodb")
 
     def row(proxy_id: str) -> dict[str, Any]:
         item: dict[str, Any] = real(
-            client, "GetItem", {"TableName": this.proxies.table_name, "Key": {"proxy_id": {"S": proxy_id}}}
+            client, "GetItem", {"TableName": validator.proxies.table_name, "Key": {"proxy_id": {"S": proxy_id}}}
         )["Item"]
         return item
 
     def counted(self: Any, operation: str, parameters: Any) -> Any:
         if operation == "BatchWriteItem":
-            puts = parameters["RequestItems"].get(this.checks.table_name, [])
+            puts = parameters["RequestItems"].get(validator.checks.table_name, [])
             units["check"] += sum(_kilobytes(put["PutRequest"]["Item"]) for put in puts)
             return real(self, operation, parameters)
         if operation != "BatchExecuteStatement":
             return real(self, operation, parameters)
-        ids = [_proxy_id(one) for one in parameters["Statements"]]
+        ids = [_proxy_id(statement) for statement in parameters["Statements"]]
         before = {proxy_id: row(proxy_id) for proxy_id in ids}
-        answer = real(self, operation, parameters)
+        response = real(self, operation, parameters)
         for proxy_id in ids:
             after = row(proxy_id)
             units["row"] += max(_kilobytes(before[proxy_id]), _kilobytes(after))
             units["index"] += 2 * (_key(before[proxy_id]) != _key(after))
-        return answer
+        return response
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BaseClient, "_make_api_call", counted)
@@ -114,7 +114,7 @@ def counting_units(this: Validator) -> Iterator[Counter[str]]:
 
 
 def _proxy_id(statement: dict[str, Any]) -> str:
-    return next(str(one["S"]) for one in statement["Parameters"] if len(one.get("S", "")) == 20)
+    return next(str(parameter["S"]) for parameter in statement["Parameters"] if len(parameter.get("S", "")) == 20)
 
 
 def _key(item: dict[str, Any]) -> tuple[Any, Any]:
@@ -126,7 +126,9 @@ def _kilobytes(item: dict[str, Any]) -> int:
 
 
 def size(value: Any) -> int:
-    """Bytes of an item as DynamoDB counts them: names and values, a number about a byte for two digits, three for a map or list."""
+    """Bytes of an item as DynamoDB counts them: names and values, one byte per two digits of a number, three for a map
+    or list.
+    """
     total = 0
     for name, typed in value.items():
         total += len(name.encode()) + _size(typed)
@@ -151,25 +153,25 @@ def _size(typed: dict[str, Any]) -> int:
 def test_a_check_costs_five_write_units(
     aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, verdict: Verdict, status: Status
 ) -> None:
-    """Claim 1, result 1 and 2 for the moved index key, check 1; index writes counted."""
-    this, count = a_validator(), 10
-    records = rows(this, count, status=status)
-    tell(monkeypatch, told(verdict))
+    """Claim 1, result 1 plus 2 for the changed index key, check 1; including index writes."""
+    validator, count = a_validator(), 10
+    records = add_records(validator, count, status=status)
+    stub_checks(monkeypatch, returning(verdict))
 
-    with counting_units(this) as units:
-        this.validate(messages(records), seconds=60)
+    with counting_units(validator) as units:
+        validator.validate(messages(records), seconds=60)
 
     assert units == {"row": 2 * count, "index": 2 * count, "check": count}
 
 
-def test_a_full_row_is_under_a_kilobyte() -> None:
-    """IPv6 exits that rotate, eight target rules, credentials, tags and sources."""
+def test_a_full_item_is_under_a_kilobyte() -> None:
+    """Rotating IPv6 exits, eight target rules, credentials, tags and sources."""
     facts = CheckFacts(
         passed=123.4567, failed=12.3456, count=4_000, unpruned=1_100, failures_in_row=2, latency_ms=1234.5678,
         jitter_ms=123.4567, exit_ip="2001:db8:1111:2222:3333:4444:5555:6666", country="us", region="ca", asn=4_200_000_000,
         exits=tuple(f"2001:db8:1111:2222:3333:4444:5555:{n}666" for n in range(3)), anonymity=Anonymity.ELITE, https=True,
-        signed=True, basis=Basis.CLOUDFRONT, reason=Reason.CONTENT_MISMATCH, blame="proxy", interval_seconds=604_800,
-        light=5, targets={f"www.target{n}.example.com": TargetFact(verdict="banned", at=NOW) for n in range(8)},
+        signed=True, basis=JudgeKind.CLOUDFRONT, reason=Reason.CONTENT_MISMATCH, blame="proxy", interval_seconds=604_800,
+        checks_since_full=5, targets={f"www.target{n}.example.com": TargetFact(verdict="banned", at=NOW) for n in range(8)},
         last_success_at=NOW,
     )  # fmt: skip
     record = a_record(

@@ -9,17 +9,21 @@ from proxypool.leases import watched
 from proxypool.leases.filters import CONDITIONS
 from proxypool.leases.watched import parse_watched
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
+from proxypool.proxies.record import ProxyRecord
 
 from tests.support.lease_filters import EXAMPLES, Example, fitting
 from tests.support.leases import a_pool, a_record
 
-RECORDS = (
-    a_record(1, country="us"),
-    a_record(2, country="us", https=False, kind=Kind.RESIDENTIAL, tags=frozenset({"paid"})),
-    a_record(3, country="de", region="be", kind=Kind.RESIDENTIAL, sources=frozenset({"mine", "theirs"})),
-    a_record(4, country=None, anonymity=Anonymity.TRANSPARENT, protocol=Protocol.SOCKS5),
-    a_record(5, country="us", failures_in_row=1),  # active, and not ready
-)
+
+def records() -> tuple[ProxyRecord, ...]:
+    """Five proxies that were checked a moment ago."""
+    return (
+        a_record(1, country="us"),
+        a_record(2, country="us", https=False, kind=Kind.RESIDENTIAL, tags=frozenset({"paid"})),
+        a_record(3, country="de", region="be", kind=Kind.RESIDENTIAL, sources=frozenset({"mine", "theirs"})),
+        a_record(4, country=None, anonymity=Anonymity.TRANSPARENT, protocol=Protocol.SOCKS5),
+        a_record(5, country="us", failures_in_row=1),  # active, and not ready
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,7 @@ def test_a_filter_counts_the_ready_proxies_that_fit_it(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch, text: str, ready: int
 ) -> None:
     monkeypatch.setattr(watched, "MEMBERS_PER_CALL", 2)
-    pool = a_pool(valkey_url, *RECORDS)
+    pool = a_pool(valkey_url, *records())
     (filter_,) = parse_watched(text)
 
     assert filter_.ready(pool.cache, enough=20) == ready
@@ -69,7 +73,7 @@ def as_text(value: Any) -> str:
 
 
 def test_no_more_members_are_read_than_the_mark_needs(valkey_url: str) -> None:
-    pool = a_pool(valkey_url, *RECORDS)
+    pool = a_pool(valkey_url, *records())
     (filter_,) = parse_watched("https=true")
 
     assert filter_.ready(pool.cache, enough=2) == 2

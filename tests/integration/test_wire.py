@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from proxypool.checks import direct, pipeline
 from proxypool.checks.check import Verdict
-from proxypool.checks.judge import Seen, new_nonce, read
+from proxypool.checks.judge import Observation, new_nonce, parse_answer
 from proxypool.local.farm import growing
 from proxypool.local.farm_kinds import KINDS, PASSWORD, USER, Spec
 from proxypool.network import loop
 from proxypool.network.address import Url
 from proxypool.network.deadline import Deadline
-from proxypool.network.faults import WireError
-from proxypool.network.tunnel import Hop, Login, Wire, ask_plain, ask_secure
+from proxypool.network.faults import TransportError
+from proxypool.network.tunnel import Connection, Credentials, ProxyHop, get_http, get_https
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.settings import Settings
 
@@ -31,22 +31,22 @@ SPEAKING = ("fast", "password", "https", "socks4", "socks5", "socks5-password")
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
-async def seen_through(folder: Path, kind: str, *, secure: bool) -> Seen:
+async def seen_through(folder: Path, kind: str, *, secure: bool) -> Observation:
     """What the judge sees of a GET for judge.test, a name that only the farm knows, through a proxy of this kind."""
     async with growing(folder, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (farm, ports):
         tls = ssl.create_default_context(cafile=folder / "ca.pem")
-        login = Login(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
-        hop = Hop(protocol=KINDS[kind].listed_as, name="127.69.0.1", tls=tls, login=login)
+        credentials = Credentials(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
+        hop = ProxyHop(protocol=KINDS[kind].listed_as, host="127.69.0.1", tls=tls, credentials=credentials)
         nonce = new_nonce()
         url = Url(
             scheme="https" if secure else "http", host="judge.test", port=ports[secure], target=f"/?nonce={nonce}"
         )
-        wire = await Wire.open(*farm.places[0])
+        wire = await Connection.open(*farm.places[0])
         try:
-            answer = await (ask_secure if secure else ask_plain)(wire, hop, url, agent="x")
+            answer = await (get_https if secure else get_http)(wire, hop, url, user_agent="x")
         finally:
             wire.close()
-        return read(KEY, answer.body, nonce)
+        return parse_answer(KEY, answer.body, nonce)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -77,12 +77,12 @@ def test_a_connection_carries_one_request(tmp_path: Path) -> None:
             farm,
             ports,
         ):
-            hop = Hop(protocol="http", name="127.69.3.1", tls=ssl.create_default_context())
+            hop = ProxyHop(protocol="http", host="127.69.3.1", tls=ssl.create_default_context())
             url = Url(scheme="http", host="127.0.0.1", port=ports[0], target=f"/?nonce={new_nonce()}")
-            wire = await Wire.open(*farm.places[0])
-            await ask_plain(wire, hop, url, agent="x")
-            with pytest.raises(WireError) as raised:
-                await ask_plain(wire, hop, url, agent="x")
+            wire = await Connection.open(*farm.places[0])
+            await get_http(wire, hop, url, user_agent="x")
+            with pytest.raises(TransportError) as raised:
+                await get_http(wire, hop, url, user_agent="x")
             return raised.value.fault.value
 
     assert loop.run(asked_twice()) == "connection_closed"
@@ -107,7 +107,7 @@ def test_a_proxy_that_fails_is_never_gone_around(tmp_path: Path) -> None:
             async with growing(tmp_path, specs, key=KEY) as (farm, _):
                 for entry in farm.entries():
                     proxy = Proxy(Protocol(entry["protocol"]), entry["host"], entry["port"])
-                    check = await pipeline.check(proxy, direct.bench(known, KEY), now=NOW)
+                    check = await pipeline.check(proxy, direct.build_context(known, KEY), now=NOW)
                     assert check.verdict is Verdict.FAILED
         return count
 
@@ -130,10 +130,10 @@ def test_one_batch_makes_one_context_that_verifies(tmp_path: Path, monkeypatch: 
         async with growing(tmp_path, specs, key=KEY) as (farm, ports):
             known = Settings(judge_url=f"http://127.0.0.1:{ports[0]}/", judge_https_url=f"https://127.0.0.1:{ports[1]}/",
                              judge_ca_file=str(tmp_path / "ca.pem"), allow_loopback=True)  # fmt: skip
-            bench = await direct.introduced(direct.bench(known, KEY))
-            assert bench is not None
+            context = await direct.probe_judges(direct.build_context(known, KEY))
+            assert context is not None
             proxies = [Proxy(Protocol.HTTP, *place) for place in farm.places]
-            return [(await pipeline.check(proxy, bench, now=NOW)).https for proxy in proxies]
+            return [(await pipeline.check(proxy, context, now=NOW)).https for proxy in proxies]
 
     assert loop.run(check_some()) == [True] * 5
     assert [(one.verify_mode, one.check_hostname) for one in made] == [(ssl.CERT_REQUIRED, True)]
@@ -149,7 +149,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
             writer.close()
 
         async with await asyncio.start_server(answers, "127.0.0.1", 0) as server:
-            wire = await Wire.open("127.0.0.1", server.sockets[0].getsockname()[1])
+            wire = await Connection.open("127.0.0.1", server.sockets[0].getsockname()[1])
             try:
                 asyncio.get_running_loop().call_later(0.01, time.sleep, 0.4)
                 with Deadline(0.1):
@@ -196,8 +196,8 @@ def test_a_connection_that_is_refused_is_an_answer() -> None:
     """Input 51: and it is the last word."""
 
     async def fault(ip: str, port: int) -> str:
-        with pytest.raises(WireError) as raised:
-            await Wire.open(ip, port)
+        with pytest.raises(TransportError) as raised:
+            await Connection.open(ip, port)
         return raised.value.fault.value
 
     with socket.socket() as bound:

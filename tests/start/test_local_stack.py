@@ -132,7 +132,7 @@ def test_a_taken_port_is_avoided_and_the_new_one_told(stack: dict[str, Any]) -> 
 
 def test_the_leased_proxy_is_one_of_the_readers_own(stack: dict[str, Any], own: list[str]) -> None:
     """A company's HTTP_PROXY is set and leads nowhere: loopback is reached all the same."""
-    until(lambda: screen.can_lease(Running(**where(stack))), 90)
+    until(lambda: screen.can_lease(Running(**where(stack))))
 
     lease = seed.call(stack["api_url"], "POST", "/leases", {"ttl_seconds": 5})
 
@@ -149,6 +149,28 @@ def test_the_lines_to_copy_lease_and_show_the_exit(stack: dict[str, Any], comman
     assert plain["ttl_seconds"] == 60
 
 
+def test_the_line_for_aws_tools_leads_to_the_stack(stack: dict[str, Any], command: CommandLine) -> None:
+    (exported,) = (line.strip() for line in stack["log"].splitlines() if line.strip().startswith("export"))
+    script = "import boto3; print(*boto3.client('dynamodb').list_tables()['TableNames'])"
+
+    assert stack["outputs"]["ProxiesTable"] in command.shell(f'{exported}; python -c "{script}"').split()
+    assert command.shell(f'AWS_ENDPOINT_URL={stack["endpoint_url"]} python -c "{script}"') == ""  # without the key
+
+
+def test_a_state_folder_that_others_can_write_to_is_refused_in_one_line(tmp_path: Path) -> None:
+    """Else another user could say which processes `down` ends."""
+    line = CommandLine(tmp_path / "state")
+    line.folder.mkdir()
+    line.folder.chmod(0o777)
+
+    done = [line.run(verb) for verb in ("up", "down", "status")]
+
+    assert [found.returncode for found in done] == [1, 1, 1]
+    assert {found.stderr for found in done} == {
+        f"proxypool: {line.folder} can be written by other users: name another folder with --state\n"
+    }
+
+
 def test_a_second_up_is_refused_in_one_line_that_names_the_first(stack: dict[str, Any], command: CommandLine) -> None:
     done = command.run("up")
 
@@ -163,7 +185,7 @@ def test_status_tells_where_the_stack_is_and_how_its_pool_is(stack: dict[str, An
         status: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
         return status
 
-    until(lambda: told()["pool"]["proxies"]["active"] == 4, 90)
+    until(lambda: told()["pool"]["proxies"]["active"] == 4)
 
     assert told()["running"]
     assert told()["api_url"] == stack["api_url"]
@@ -199,7 +221,7 @@ def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
     assert [source["id"] for source in after if source["name"] == "mine"] == [
         source["id"] for source in before if source["name"] == "mine"
     ]
-    assert until(lambda: screen.can_lease(Running(**where(again))), 90)
+    assert until(lambda: screen.can_lease(Running(**where(again))))
     assert seed.call(again["api_url"], "POST", "/leases", {})["proxy_url"] in own
 
 
@@ -212,12 +234,12 @@ def test_what_an_unreachable_judge_left_unchecked_is_leased_by_the_next_start(ow
     first = Plan(root=ROOT, folder=tmp_path, farm_size=0, own_ports=True, judge=OwnJudge(url="http://127.0.0.1:9/get"))
     with running(first) as stack:
         seed.seed(stack.api_url, [source], first.data)
-        until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"], 60)
+        until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"])
 
     with running(replace(first, judge=None)) as stack:
         seed.seed(stack.api_url, [source], first.data)
 
-        assert until(lambda: screen.can_lease(stack), 60)
+        assert until(lambda: screen.can_lease(stack))
 
 
 def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> None:
@@ -226,7 +248,7 @@ def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> No
 
     assert command.run("down").stdout == "stopped\n"
 
-    until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])), 10)
+    until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
     assert command.run("down").stdout == "nothing runs here\n"
     assert command.run("status").returncode == 6
     assert (command.folder / "own" / "aws" / "state").exists()

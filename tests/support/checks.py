@@ -1,4 +1,4 @@
-"""A validator of its own on the emulated AWS, rows to begin with, and checks that are not made but told."""
+"""A validator on the emulated AWS with its own resources, stored records, and stubbed checks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import boto3
 import pytest
 from proxypool import aws, clock, state
 from proxypool.checks import direct, pipeline
-from proxypool.checks.check import Basis, Blame, Check, Reason, TargetVerdict, Verdict
-from proxypool.checks.context import Bench
+from proxypool.checks.check import Blame, Check, JudgeKind, Reason, TargetVerdict, Verdict
+from proxypool.checks.context import CheckContext
 from proxypool.checks.table import ChecksTable
 from proxypool.checks.validate import Validator
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
@@ -28,16 +28,16 @@ from proxypool.state import State
 from tests.support.builders import NOW, a_record
 from tests.support.servers import create_tables
 
-Told = Callable[[Proxy, datetime], Check]
+CheckStub = Callable[[Proxy, datetime], Check]
 
 
 def a_validator(*, now: datetime = NOW, **settings: Any) -> Validator:
-    """On tables, a queue, a key and a bus of its own; `listen_to(bus)` hears the events."""
+    """With its own tables, queue, key and event bus; `now` is its fixed clock."""
     aws.client.cache_clear()
     state._seen.clear()
     name = f"v{uuid4().hex[:8]}"
     tables = create_tables(name)
-    known = Settings(
+    defaults = Settings(
         judge_url="http://127.0.0.1:9/", allow_loopback=True, event_bus=name,
         validate_queue_url=boto3.client("sqs").create_queue(QueueName=name)["QueueUrl"],
         judge_secret_arn=boto3.client("secretsmanager").create_secret(Name=name, SecretString="secret")["ARN"],
@@ -45,16 +45,16 @@ def a_validator(*, now: datetime = NOW, **settings: Any) -> Validator:
     boto3.client("events").create_event_bus(Name=name)
     return Validator(
         ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), State(tables["StateTable"]),
-        replace(known, **settings), now=lambda: now,
+        replace(defaults, **settings), now=lambda: now,
     )  # fmt: skip
 
 
-def at(validator: Validator, now: datetime) -> Validator:
-    """The same, at another time."""
+def at_time(validator: Validator, now: datetime) -> Validator:
+    """The same validator with another fixed clock."""
     return replace(validator, now=lambda: now)
 
 
-def rows(
+def add_records(
     validator: Validator,
     count: int,
     *,
@@ -63,7 +63,9 @@ def rows(
     apart_seconds: int = 0,
     **facts: Any,
 ) -> list[ProxyRecord]:
-    """So many records in the table, due now (each so much earlier than the one before); active ones passed their last check."""
+    """Stores `count` records that are due at NOW, or each `apart_seconds` earlier than the one before; active ones
+    passed their last check.
+    """
     active = {"passed": 5.0, "count": 5, "latency_ms": 50.0} if status is Status.ACTIVE else {}
     records = [
         a_record(
@@ -78,69 +80,72 @@ def rows(
 
 
 def messages(records: Iterable[ProxyRecord], *, sweep_id: str = "") -> dict[str, ValidateMessage]:
-    """What asks for them."""
+    """The queue messages that request checks of these records, by proxy id."""
     return {
-        one.id: ValidateMessage(proxy_id=one.id, next_check_at=clock.epoch(one.next_check_at), sweep_id=sweep_id)
-        for one in records
-        if one.next_check_at
+        record.id: ValidateMessage(
+            proxy_id=record.id, next_check_at=clock.epoch(record.next_check_at), sweep_id=sweep_id
+        )
+        for record in records
+        if record.next_check_at
     }
 
 
-def told(verdict: Verdict, **parts: Any) -> Told:
-    """A check of that verdict, whatever the proxy."""
+def returning(verdict: Verdict, **parts: Any) -> CheckStub:
+    """A stub that returns a check with this verdict for any proxy."""
     values: dict[str, Any] = {"latency_ms": 40.0, "exits": ("127.0.0.7",), "https": True, "anonymity": Anonymity.ELITE}
     if verdict is not Verdict.PASSED:
-        blame = Blame.PROXY if verdict is Verdict.FAILED else Blame.OURS
+        blame = Blame.PROXY if verdict is Verdict.FAILED else Blame.POOL
         values = {"reason": Reason.REFUSED, "blame": blame}
     return lambda proxy, now: Check(proxy_id=proxy.id, checked_at=now, verdict=verdict, **(values | parts))
 
 
-def tell(patch: pytest.MonkeyPatch, say: Told) -> None:
-    """Checks say this instead of asking anybody; the judge is up."""
+def stub_checks(patch: pytest.MonkeyPatch, stub: CheckStub) -> None:
+    """Replaces the pipeline by a stub; the judges count as up."""
 
-    async def introduced(to: Bench) -> Bench:
+    async def probe_judges(to: CheckContext) -> CheckContext:
         return to
 
-    async def check(proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, **more: bool) -> Check:
-        return replace(say(proxy, now), full=full)
+    async def check(proxy: Proxy, context: CheckContext, *, now: datetime, full: bool = True, **more: bool) -> Check:
+        return replace(stub(proxy, now), full=full)
 
-    patch.setattr(direct, "introduced", introduced)
+    patch.setattr(direct, "probe_judges", probe_judges)
     patch.setattr(pipeline, "check", check)
 
 
 @contextmanager
-def listening(bus: str) -> Any:
-    """Hears the bus: yields a function that returns the events so far, as (type, detail)."""
+def captured_events(bus: str) -> Any:
+    """Subscribes to the bus; yields a function that returns the events so far, as (type, detail)."""
     sqs, events = boto3.client("sqs"), boto3.client("events")
     url = sqs.create_queue(QueueName=f"{bus}-events")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     events.put_rule(Name=f"{bus}-rule", EventBusName=bus, EventPattern='{"source": ["proxypool"]}')
     events.put_targets(Rule=f"{bus}-rule", EventBusName=bus, Targets=[{"Id": "queue", "Arn": arn}])
-    found: list[tuple[str, dict[str, Any]]] = []
+    events_so_far: list[tuple[str, dict[str, Any]]] = []
 
-    def heard() -> list[tuple[str, dict[str, Any]]]:
+    def events_until_now() -> list[tuple[str, dict[str, Any]]]:
         while received := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
             for one in received:
                 event = json.loads(one["Body"])
-                found.append((event["detail-type"], event["detail"]))
+                events_so_far.append((event["detail-type"], event["detail"]))
                 sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
-        return found
+        return events_so_far
 
-    yield heard
+    yield events_until_now
 
 
-def read_check(proxy_id: str, facts: dict[str, Any]) -> Check:
-    """A check as the table keeps it."""
-    words = {
+def check_from_facts(proxy_id: str, facts: dict[str, Any]) -> Check:
+    """The check of an item in the checks table."""
+    types = {
         "reason": Reason,
         "blame": Blame,
         "anonymity": Anonymity,
-        "basis": Basis,
+        "basis": JudgeKind,
         "spoken": Protocol,
         "verdict": Verdict,
     }
-    values: dict[str, Any] = {name: words[name](value) if name in words else value for name, value in facts.items()}
+    values: dict[str, Any] = {name: types[name](value) if name in types else value for name, value in facts.items()}
+    values["detected_protocol"] = values.pop("spoken", None)
     values["checked_at"] = datetime.fromisoformat(facts["checked_at"].partition("#")[0])
     values["exits"] = tuple(facts.get("exits", ()))
-    values["targets"] = {host: TargetVerdict(word) for host, word in dict(facts.get("targets", {})).items()}
+    values["targets"] = {host: TargetVerdict(verdict) for host, verdict in dict(facts.get("targets", {})).items()}
     return Check(proxy_id=proxy_id, **values)

@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -21,10 +21,10 @@ from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.state import State
-from proxypool.table import bind
 from proxypool.tasks import last_name
 
 from tests.support.bus import Ear
+from tests.support.environment import environment
 from tests.support.servers import ROOT, create_tables
 
 CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
@@ -101,13 +101,11 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
     source = from_request({"id": "demo", "inline": "8.8.8.8:80\n8.8.4.4:80"}, settings=known, now=clock.now())
     SourceTable(known.sources_table).put_new(source)
     item = to_item(replace(sampled_proxy(), last_checked_at=clock.now()))
-    bind(type(item), known.proxies_table)
-    item.save()
+    aws.client("dynamodb").put_item(TableName=known.proxies_table, Item=item.serialize())
     bridge_of(known).run("first", until=float("inf"))
-    with pytest.MonkeyPatch.context() as environment:
-        for field in fields(Settings):
-            value = getattr(known, field.name)
-            environment.setenv(field.name.upper(), str(value).lower() if isinstance(value, bool) else str(value))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment(known).items():
+            patch.setenv(name, value)
         _forget_settings()
         yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
     _forget_settings()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from hashlib import sha1
 from unittest import mock
 
+from proxypool import clock
 from proxypool.leases import scripts
 from proxypool.leases.cache import Cache
 
@@ -32,3 +33,8 @@ def movable() -> Iterator[None]:
 def set_clock(of: Cache, ms: int) -> None:
     """Sets the pool's clock to that instant, in epoch milliseconds."""
     of.command("SET", f"{of.keys.tag}:testclock", ms)
+
+
+def now_ms() -> int:
+    """The pool's clock in this process, in epoch milliseconds."""
+    return clock.epoch_ms(clock.now())

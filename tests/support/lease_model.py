@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from proxypool.leases.index import is_ready
 from proxypool.leases.outcome import OUTCOME_EFFECTS, ProxyResult, TargetResult
 from proxypool.leases.pool import PIN_SECONDS, Request
-from proxypool.proxies.record import CADENCES_FRESH, ProxyRecord
+from proxypool.proxies.record import FRESH_INTERVALS, ProxyRecord
 from proxypool_client.outcome import Outcome
 
 from tests.support.lease_filters import EXAMPLES
@@ -215,7 +215,7 @@ class Model:
 
     def _fresh_until(self, record: ProxyRecord) -> int:
         assert record.last_checked_at is not None
-        age = max(MAX_AGE_MS, CADENCES_FRESH * record.check.interval_seconds * 1000)
+        age = max(MAX_AGE_MS, FRESH_INTERVALS * record.check.interval_seconds * 1000)
         return round(record.last_checked_at.timestamp() * 1000) + age
 
     def _against(self, record: ProxyRecord, request: Request) -> Iterator[bool]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from proxypool import clock
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
@@ -18,7 +19,7 @@ from proxypool.settings import Settings
 
 def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row or the proxy."""
-    now = datetime.now(UTC)
+    now = clock.now()
     checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
     check: dict[str, Any] = {
         "passed": 5.0, "count": 5, "latency_ms": 50.0, "exit_ip": f"127.1.0.{number}", "country": "de",
@@ -26,8 +27,17 @@ def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
     }  # fmt: skip
     check |= {name: changes.pop(name) for name in list(changes) if name in CheckFacts.__slots__}
     row: dict[str, Any] = {"status": Status.ACTIVE, "version": 1, "last_checked_at": checked} | changes
-    proxy = Proxy(row.pop("protocol", Protocol.HTTP), f"10.0.0.{number}", 8080, row.pop("username", "user"), "secret")
+    proxy = _proxy(number, **{name: row.pop(name) for name in ("protocol", "username") if name in row})
     return ProxyRecord(proxy=proxy, first_seen_at=now, last_seen_at=now, check=CheckFacts(**check), **row)
+
+
+def proxy_id(number: int) -> str:
+    """The id of `a_record(number)`."""
+    return _proxy(number).id
+
+
+def _proxy(number: int, protocol: Protocol = Protocol.HTTP, username: str = "user") -> Proxy:
+    return Proxy(protocol, f"10.0.0.{number}", 8080, username, "secret")
 
 
 def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any) -> Pool:

@@ -32,6 +32,12 @@ def functions() -> dict[str, dict[str, Any]]:
     return {name: item["Properties"] for name, item in resources.items() if item["Type"] == "AWS::Serverless::Function"}
 
 
+def variables(function: str) -> set[str]:
+    """The environment variables of a function."""
+    shared = template.load(ROOT / "template.yaml")["Globals"]["Function"]["Environment"]["Variables"]
+    return set(shared) | set(functions()[function].get("Environment", {}).get("Variables", {}))
+
+
 def allowed(function: str) -> set[Permission]:
     """What a function's policy allows, e.g. ("ProxiesTable/index/due", "dynamodb:Query"); conditions are taken as met."""
     found: set[Permission] = set()

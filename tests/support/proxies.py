@@ -1,4 +1,4 @@
-"""Proxies on loopback that do one thing each, before the pool's real judge; and the bench that checks them."""
+"""Proxies on loopback that each do one thing, real judges, and the check context for them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from proxypool.checks import direct, pipeline
 from proxypool.checks.check import Check
-from proxypool.checks.context import Bench
-from proxypool.checks.rule import Rule
+from proxypool.checks.context import CheckContext
+from proxypool.checks.rule import TargetRule
 from proxypool.local.certificates import Certificates, local_certificates
 from proxypool.local.judge import Judge, serve_judge
 from proxypool.proxies.proxy import Protocol, Proxy
@@ -24,7 +24,7 @@ KEY = b"secret"
 EXIT = "127.0.0.7"
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter, bytes], Awaitable[None]]
 Alter = Callable[[bytes, bytes], bytes]  # (the request's head, the answer) → the answer as the client gets it
-Routes = dict[int, int]  # a port that is asked for → the one that it leads to
+Routes = dict[int, int]  # requested port → port of the actual connection
 
 
 async def serve(behaviour: Behaviour, *, host: str = "127.0.0.1") -> asyncio.Server:
@@ -43,32 +43,33 @@ async def serve(behaviour: Behaviour, *, host: str = "127.0.0.1") -> asyncio.Ser
 
 
 def port(server: asyncio.Server) -> int:
-    """Where it listens."""
+    """The server's port."""
     return int(server.sockets[0].getsockname()[1])
 
 
 def response(body: bytes, *, status: str = "200 OK", more: str = "") -> bytes:
-    """A whole answer."""
+    """A complete HTTP response."""
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
 
 
 def unaltered(_: bytes, answer: bytes) -> bytes:
-    """What an honest proxy does."""
+    """Returns the response as it is."""
     return answer
 
 
 def proxy(
     *, add: bytes = b"", alter: Alter = unaltered, exits: Sequence[str] = (EXIT,), intercepts: Routes | None = None
 ) -> Behaviour:
-    """A forward proxy: adds header lines, alters plain answers, leaves by these addresses in turn, and leads tunnels to
-    some ports to others (that is how TLS is opened)."""
-    turn = iter([*exits, *[exits[-1]] * 1_000])
+    """A forward proxy: adds header lines, alters plain responses, rotates over these exit IPs, and redirects tunnels to
+    some ports (which intercepts TLS).
+    """
+    next_exit = iter([*exits, *[exits[-1]] * 1_000])
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
         method, target, _ = head.split(b" ", 2)
         url = urlsplit(("//" if method == b"CONNECT" else "") + target.decode())
-        there = (intercepts or {}).get(url.port or 0, url.port) if method == b"CONNECT" else url.port
-        source, sink = await asyncio.open_connection(url.hostname, there, local_addr=(next(turn), 0))
+        port = (intercepts or {}).get(url.port or 0, url.port) if method == b"CONNECT" else url.port
+        source, sink = await asyncio.open_connection(url.hostname, port, local_addr=(next(next_exit), 0))
         try:
             if method == b"CONNECT":
                 writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -85,7 +86,7 @@ def proxy(
 async def both_ways(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, source: asyncio.StreamReader, sink: asyncio.StreamWriter
 ) -> None:
-    """Carries bytes until one side ends."""
+    """Copies bytes in both directions until one side ends."""
 
     async def pipe(coming: asyncio.StreamReader, going: asyncio.StreamWriter) -> None:
         while data := await coming.read(4096):
@@ -97,7 +98,7 @@ async def both_ways(
 
 
 def injects_into(kind: bytes) -> Alter:
-    """Puts a script into answers of this content type."""
+    """Injects a script into responses of this content type."""
 
     def alter(_: bytes, answer: bytes) -> bytes:
         head, _, body = answer.partition(b"\r\n\r\n")
@@ -109,44 +110,44 @@ def injects_into(kind: bytes) -> Alter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Court:
-    """The judges that serve while the block runs, and the bench that has asked them."""
+class JudgeServers:
+    """Running judges, and the check context after probing them."""
 
-    bench: Bench
+    context: CheckContext
     plain: tuple[int, ...]
     secure: tuple[int, ...]
 
-    async def check(self, behaviour: Behaviour, *, full: bool = True, **more: object) -> Check:
-        """One check of a proxy that behaves so; `more` are the bench's fields."""
-        bench = replace(self.bench, **more)  # type: ignore[arg-type]
+    async def check(self, behaviour: Behaviour, *, full: bool = True, **changes: object) -> Check:
+        """One check of a proxy with this behaviour; `changes` replaces fields of the context."""
+        context = replace(self.context, **changes)  # type: ignore[arg-type]
         async with await serve(behaviour) as server:
-            return await pipeline.check(Proxy(Protocol.HTTP, "127.0.0.1", port(server)), bench, now=NOW, full=full)
+            return await pipeline.check(Proxy(Protocol.HTTP, "127.0.0.1", port(server)), context, now=NOW, full=full)
 
 
 @asynccontextmanager
-async def court(
-    folder: Path, *, judges: int = 1, down: int = 0, rules: tuple[Rule, ...] = (), **settings: object
-) -> AsyncIterator[Court]:
-    """So many judges by http and https, and so many more that do not answer; short limits of time."""
+async def judge_servers(
+    folder: Path, *, judges: int = 1, down: int = 0, target_rules: tuple[TargetRule, ...] = (), **settings: object
+) -> AsyncIterator[JudgeServers]:
+    """Runs `judges` judges with HTTP and HTTPS, and configures `down` more that do not answer; short time limits."""
     certificates = certificates_in(folder / "ours")
     async with AsyncExitStack() as stack:
         ports = [
             await stack.enter_async_context(serve_judge(Judge(key=KEY), port=0, context=certificates.server_context()))
             for _ in range(judges)
         ]
-        plain, secure = tuple(one for one, _ in ports), tuple(two for _, two in ports)
-        known = Settings(**{  # type: ignore[arg-type]
-            "judge_url": ",".join(f"http://127.0.0.1:{one}/" for one in (*plain, *[9] * down)),
-            "judge_https_url": ",".join(f"https://127.0.0.1:{one}/" for one in secure),
+        plain, secure = tuple(port for port, _ in ports), tuple(https_port for _, https_port in ports)
+        configured = Settings(**{  # type: ignore[arg-type]
+            "judge_url": ",".join(f"http://127.0.0.1:{port}/" for port in (*plain, *[9] * down)),
+            "judge_https_url": ",".join(f"https://127.0.0.1:{port}/" for port in secure),
             "judge_ca_file": str(certificates.ca_file), "allow_loopback": True,
-            "check_connect_seconds": 1.0, "check_stage_seconds": 1.0, "check_total_seconds": 4.0,
+            "check_connect_seconds": 10.0, "check_stage_seconds": 10.0, "check_total_seconds": 40.0,
         } | settings)  # fmt: skip
-        bench = await direct.introduced(direct.bench(known, KEY, rules))
-        assert bench is not None
-        yield Court(bench=bench, plain=plain, secure=secure)
+        context = await direct.probe_judges(direct.build_context(configured, KEY, target_rules))
+        assert context is not None
+        yield JudgeServers(context=context, plain=plain, secure=secure)
 
 
 def certificates_in(folder: Path) -> Certificates:
-    """An authority of its own."""
+    """A new certificate authority in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
     return local_certificates(folder)

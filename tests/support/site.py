@@ -61,7 +61,7 @@ class Site:
 @dataclass(slots=True)
 class ForwardProxy:
     """A plain forward proxy that leaves by its own loopback address. `dead` ones drop every connection, those with a `password`
-    want it; a target that cannot be reached is a 502.
+    want it; a target that cannot be reached is a 502. `hosts` are names that it resolves itself.
     """
 
     ip: str
@@ -69,6 +69,7 @@ class ForwardProxy:
     dead: bool = False
     password: str = ""
     served: int = 0
+    hosts: dict[str, str] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request on, its answer back."""
@@ -82,8 +83,9 @@ class ForwardProxy:
                 return
             _, target, _ = head.split(b"\r\n")[0].split(b" ")
             url = urlsplit(target.decode())
+            host = self.hosts.get(url.hostname or "", url.hostname)
             try:
-                there, back = await asyncio.open_connection(url.hostname, url.port, local_addr=(self.ip, 0))
+                there, back = await asyncio.open_connection(host, url.port, local_addr=(self.ip, 0))
             except OSError:
                 writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                 return

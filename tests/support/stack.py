@@ -20,18 +20,19 @@ from typing import Any, TypeVar
 
 from proxypool.local.emulator import Clients
 from proxypool.local.stack import Plan, Running, running
+from proxypool.overrides import Value
 
 from tests.support.bus import Ear
 
 ROOT = Path(__file__).parents[2]
-SECONDS = {
-    "ScrapeRetrySeconds": "1",
-    "ValidateRetrySeconds": "1",
-    "CheckConnectSeconds": "2",
-    "CheckStageSeconds": "6",
-    "CheckTotalSeconds": "15",
-    "ExpireRetrySeconds": "0",
-    "MaxLeaseSeconds": "60",
+SECONDS: dict[str, Value] = {
+    "scrape_retry_seconds": 1,
+    "validate_retry_seconds": 1,
+    "check_connect_seconds": 2,
+    "check_stage_seconds": 6,
+    "check_total_seconds": 15,
+    "expire_retry_seconds": 0,
+    "max_lease_seconds": 60,
 }
 _T = TypeVar("_T")
 
@@ -117,6 +118,11 @@ class LocalStack:
         return Counter(proxy["status"] for proxy in self.proxies())
 
     @property
+    def tokens_url(self) -> str:
+        """The address of the API for callers with a token (JWT)."""
+        return f"{self.at.api_url.rpartition('/')[0]}/{self.at.outputs['TokensApiId']}"
+
+    @property
     def folder(self) -> Path:
         """The stack's state folder."""
         return Path(str(self.at.farm)).parent
@@ -130,10 +136,10 @@ class LocalStack:
 
 @contextmanager
 def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iterator[LocalStack]:
-    """Starts a stack with its farm; `parameters` are template parameters over those of `SECONDS`."""
-    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters={**SECONDS, **parameters})
+    """Starts a stack with its farm and the settings of `SECONDS`; `parameters` are parameters of the template."""
+    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters=parameters, settings=SECONDS)
     with running(plan) as found:
-        clients = Clients(found.endpoint_url)
+        clients = Clients(found.endpoint_url, found.access_key)
         yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
 
 
@@ -142,7 +148,7 @@ def lowered(headers: Message) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def until(ask: Callable[[], _T | None], seconds: float = 30) -> _T:
+def until(ask: Callable[[], _T | None], seconds: float = 90) -> _T:
     """What `ask` returns as soon as that is true; AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while True:

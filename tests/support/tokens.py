@@ -22,7 +22,7 @@ KEY_ID = "key-1"
 def token_event(route: str, subject: str, body: object = None, *, name: str = "", **claims: str) -> dict[str, Any]:
     """An HTTP API event (payload 2.0) behind a JWT authorizer: every claim is a text, `scopes` is null where no route asks."""
     method, _, path = route.partition(" ")
-    at = int(time.time())
+    at = int(time.time())  # noqa: TID251 - checked by servers that keep the machine's time
     return {
         "version": "2.0",
         "routeKey": route,
@@ -81,7 +81,7 @@ class Issuer:
 
     def token(self, subject: str, **claims: Any) -> str:
         """A token of an hour; claims given go before the usual ones."""
-        at = int(time.time())
+        at = int(time.time())  # noqa: TID251 - checked by servers that keep the machine's time
         body = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": at, "exp": at + 3600} | claims
         text = f"{_coded({'alg': 'RS256', 'typ': 'JWT', 'kid': KEY_ID})}.{_coded(body)}"
         return f"{text}.{_base64(self.key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from proxypool.local import template
 from proxypool.manage.stats import TASKS
+from proxypool.settings import ROWS
 from proxypool.telemetry import Metric, count, count_by, flush
 
 ROOT = Path(__file__).parents[2]
@@ -28,25 +29,26 @@ NOBODY_IS_CALLED = {
     Metric.PROXIES_UPDATED: "a count of work",
     Metric.SSRF_BLOCKED: "refused, and lists hold such addresses; the log names the source",
     Metric.PROXIES_ENQUEUED: "a count of work",
-    Metric.CHECKS_PASSED: "a count of work; what a fall means is told by ProxiesReady",
+    Metric.CHECKS_PASSED: "a count of work; what a fall means is told by PoolLow",
     Metric.CHECKS_FAILED: "proxies die",
     Metric.CHECKS_INCONCLUSIVE: "JudgeDown has the alarm",
     Metric.CHECKS_SUPERSEDED: "duplicates are expected",
     Metric.PROXIES_PRUNED: "a count of work",
     Metric.CHECKS_PRUNED: "a count of work",
     Metric.PROXIES_INDEXED: "a count of work",
+    Metric.PROXIES_READY: "a gauge; PoolLow compares it with the setting pool_low_mark, and has the alarm",
     Metric.PROJECTION_LAG: "AWS/Lambda IteratorAge has the alarm: it grows also while the function never ends",
     Metric.LEASES_GRANTED: "a count of work",
     Metric.LEASES_RENEWED: "a count of work",
     Metric.LEASES_RELEASED: "a count of work",
     Metric.LEASES_EXPIRED: "callers forget; the lease ended all the same",
-    Metric.LEASES_REFUSED: "ProxiesReady and the API's 5xx have the alarms; a quota is the caller's",
+    Metric.LEASES_REFUSED: "PoolLow and the API's 5xx have the alarms; a quota is the caller's",
     Metric.LEASES_OPEN: "a gauge to look at",
     Metric.PROXIES_HELD_BACK: "the bounds do their work; `sources list` names which",
     Metric.JOBS_DONE: "a count of work",
     Metric.JOBS_FAILED: "pages fail; the event says which",
     Metric.JOBS_BLOCKED: "targets ban; the event says which",
-    Metric.JOBS_PUT_BACK: "jobs wait for a proxy or a turn",
+    Metric.JOBS_REQUEUED: "jobs wait for a proxy or a turn",
     Metric.JOB_BYTES: "a count of bytes",
     Metric.COOKIES_DROPPED: "a site sets more than a session keeps",
 }
@@ -146,16 +148,15 @@ def test_every_scheduled_task_is_told_when_it_fails() -> None:
     assert queues == {"ScrapeDeadLetters", "ValidateDeadLetters", "FetchDeadLetters", "IndexDeadLetters"}
 
 
-def test_a_threshold_is_a_parameter_unless_it_says_at_all() -> None:
-    """0 and 1 mean "at all"; 80 % is of a parameter. Each other number is the reader's to set."""
-    for name, alarm in ALARMS.items():
-        assert alarm["Threshold"] in (0, 1, 80) or "Ref" in alarm["Threshold"], name
-
-
 def test_the_template_passes_each_parameter_to_the_alarms() -> None:
     passed = template.load(ROOT / "template.yaml")["Resources"]["Alarms"]["Properties"]["Parameters"]
 
     assert passed.keys() == template.load(ROOT / "infra/alarms.yaml")["Parameters"].keys()
+
+
+def test_the_alarm_on_the_journal_fires_before_grants_stop() -> None:
+    """Whatever journal_max is set to."""
+    assert ALARMS["JournalIsLong"]["Threshold"] < ROWS["journal_max"].low
 
 
 def test_a_widget_searches_for_the_metric_in_its_title() -> None:

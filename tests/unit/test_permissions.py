@@ -26,7 +26,7 @@ def fed_by(queue: str) -> dict[tuple[str, str], str]:
         (queue, "sqs:ReceiveMessage"): "the mapping polls with the function's role",
         (queue, "sqs:DeleteMessage"): "the mapping",
         (queue, "sqs:GetQueueAttributes"): "the mapping",
-        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (tasks.retry_later)",
+        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (retry.schedule)",
         (queue, "sqs:SendMessage"): "the rest of a long list; quick rechecks, and what came while the pool was paused",
     }
 
@@ -111,7 +111,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("JobsTable", "dynamodb:PutItem"): "the jobs of a page's links (JobTable.create)",
         ("JobsTable", "dynamodb:PartiQLUpdate"): "takes and ends jobs (JobTable.start, finish)",
         ("JobsTable", "dynamodb:BatchGetItem"): "what it took (JobTable.start)",
-        ("JobsTable", "dynamodb:UpdateItem"): "jobs that wait again (put_back)",
+        ("JobsTable", "dynamodb:UpdateItem"): "jobs that wait again (requeue)",
         ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (usage.save)",
         ("StateTable", "dynamodb:UpdateItem"): "turns and places of domains, bytes, a crawl's budget",
         ("BodiesBucket/results/*", "s3:PutObject"): "large results",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from proxypool.events import Event
 from proxypool.local import template
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.table import to_item
-from proxypool.settings import Settings
+from proxypool.retry import REASON_TTL_SECONDS
+from proxypool.settings import GIVEN, OVERRIDES, Settings
 from proxypool.state import SETTINGS_CACHE_SECONDS
-from proxypool.tasks import REASON_TTL_SECONDS
 from proxypool.telemetry import Metric
 from proxypool_client.cli.app import app
 from proxypool_client.cli.output import Exit
@@ -46,24 +45,58 @@ def _events(kind: str) -> dict[str, Any]:
     }
 
 
-def test_every_setting_is_fed_by_the_template_and_nothing_else_is() -> None:
-    """Settings and the functions' environments hold the same names, both ways."""
+def test_the_template_gives_each_variable_that_a_setting_reads_and_no_other() -> None:
+    """The overrides are one variable of every function; test_samples runs each function with its own variables alone."""
     own = [function.get("Environment", {}).get("Variables", {}) for function in FUNCTIONS.values()]
 
-    fed = set(SHARED).union(*own) - {"POWERTOOLS_LOG_LEVEL"}
+    fed = set(SHARED).union(*own) - {"POWERTOOLS_LOG_LEVEL", OVERRIDES}
 
-    assert fed == {field.name.upper() for field in fields(Settings)}
+    assert fed == {name.upper() for name in GIVEN}
+    assert SHARED[OVERRIDES] == {"Ref": "Overrides"}
 
 
-def test_a_parameter_has_the_default_that_the_setting_has() -> None:
-    """One number, one default: the documented one."""
-    for field in fields(Settings):
-        source = SHARED.get(field.name.upper())
-        parameter = str(source["Ref"]) if isinstance(source, dict) else ""
-        if parameter in TEMPLATE["Parameters"]:
-            given = _default(parameter)
-            wanted = str(field.default).lower() if isinstance(field.default, bool) else field.default
-            assert given == wanted, field.name
+def test_the_environment_fits_into_4_kb_at_its_longest() -> None:
+    """Lambda's limit holds for names and values together; quotes and separators of a JSON object are counted, too."""
+    for name, function in FUNCTIONS.items():
+        variables = SHARED | function.get("Environment", {}).get("Variables", {})
+        size = sum(len(variable) + _longest(value) + len('"":"",') for variable, value in variables.items())
+        assert size <= 4_096, (name, size)
+
+
+STACK_NAME_CHARS = 80 - len("-validate")  # a queue's name has at most 80 characters, and the stack's name in it
+HOST_CHARS = 100
+ARN_CHARS = 2 * HOST_CHARS
+NAMES_CHARS = {"AWS::SQS::Queue": HOST_CHARS + 80, "AWS::SecretsManager::Secret": ARN_CHARS}
+
+
+def _longest(value: Any) -> int:
+    """Characters of a variable's value at most."""
+    if isinstance(value, str):
+        return len(value)
+    ((function, given),) = value.items()
+    if function == "Fn::If":
+        return max(map(_longest, given[1:]))
+    if function == "Fn::Sub":
+        return len(given) + HOST_CHARS
+    if function == "Fn::GetAtt":
+        return ARN_CHARS
+    parameter = TEMPLATE["Parameters"].get(given)
+    if parameter is None:
+        return NAMES_CHARS.get(RESOURCES[given]["Type"], STACK_NAME_CHARS + len(given) + len("--0123456789abc"))
+    if "AllowedValues" in parameter:
+        return max(map(len, parameter["AllowedValues"]))
+    if "MaxLength" in parameter:
+        return int(parameter["MaxLength"])
+    return {"Pool": 20, "SourceBucket": 63}[given]  # by their patterns
+
+
+def test_a_person_reads_at_most_twelve_parameters_first_and_guided_asks_at_most_forty_questions() -> None:
+    """`sam deploy --guided` asks for each parameter, and for eight things of its own (guided_context.py of SAM 1.15x)."""
+    groups = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+
+    assert sum(len(group["Parameters"]) for group in groups[:2]) <= 12
+    assert sorted(name for group in groups for name in group["Parameters"]) == sorted(TEMPLATE["Parameters"])
+    assert len(TEMPLATE["Parameters"]) + 8 <= 40
 
 
 def test_the_dashboard_shows_every_metric_and_no_other() -> None:
@@ -80,19 +113,51 @@ def test_the_dashboard_is_json() -> None:
     assert json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
 
 
-@pytest.mark.parametrize(("stage", "receives"), [("Scrape", 3), ("Validate", 3), ("Fetch", 6)])
-def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(stage: str, receives: int) -> None:
+PACES: dict[str, dict[str, int]] = TEMPLATE["Mappings"]["Pace"]
+
+
+def _paced(name: str) -> dict[str, Any]:
+    return {"Fn::FindInMap": ["Pace", {"Ref": "Pace"}, name]}
+
+
+@pytest.mark.parametrize("pace", PACES)
+@pytest.mark.parametrize(
+    ("stage", "function", "receives"),
+    [("Scrape", "ScrapeSource", 3), ("Validate", "ValidateProxy", 3), ("Fetch", "FetchPage", 6)],
+)
+def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(
+    pace: str, stage: str, function: str, receives: int
+) -> None:
     """AWS asks for 6 x; a crash must not hand the message out while the first run still works."""
     queue = RESOURCES[f"{stage}Queue"]["Properties"]
 
-    assert queue["VisibilityTimeout"] == {"Ref": f"{stage}VisibilitySeconds"}
-    assert _default(f"{stage}VisibilitySeconds") >= 6 * _default(f"{stage}TimeLimitSeconds")
+    assert queue["VisibilityTimeout"] == _paced(f"{stage}VisibilitySeconds")
+    assert FUNCTIONS[f"{function}Function"]["Timeout"] == _paced(f"{stage}TimeLimitSeconds")
+    assert PACES[pace][f"{stage}VisibilitySeconds"] >= 6 * PACES[pace][f"{stage}TimeLimitSeconds"]
     assert queue["RedrivePolicy"]["maxReceiveCount"] == receives
 
 
-def test_a_sources_claim_outlives_its_run_and_ends_before_the_message_comes_again() -> None:
-    """Else a second run would work beside the first, or a retry after a crash would find the source taken."""
-    assert _default("ScrapeTimeLimitSeconds") < _default("ScrapeClaimSeconds") < _default("ScrapeVisibilitySeconds")
+@pytest.mark.parametrize("pace", PACES)
+def test_a_batch_of_more_than_ten_has_a_window(pace: str) -> None:
+    """Lambda refuses a mapping without one."""
+    for stage in ("Validate", "Fetch"):
+        assert PACES[pace][f"{stage}Batch"] <= 10 or PACES[pace][f"{stage}WindowSeconds"] >= 1
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_a_silence_is_over_twice_its_schedule(pace: str) -> None:
+    """And a multiple of 60 seconds, up to a day: CloudWatch's rule."""
+    for task, minutes in (("Scrape", 30), ("Sweep", 15), ("Expire", 1)):
+        seconds = PACES[pace][f"{task}SilenceSeconds"]
+        assert 2 * minutes * 60 < seconds <= 86_400
+        assert seconds % 60 == 0
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_claims_outlive_their_runs_and_end_before_the_message_comes_again(pace: str) -> None:
+    """Inputs 71 and 84. Else a second run would work beside the first, or a retry after a crash would find the claim taken."""
+    for claim, stage in ((Settings().scrape_claim_seconds, "Scrape"), (Settings().claim_seconds, "Validate")):
+        assert PACES[pace][f"{stage}TimeLimitSeconds"] + 30 <= claim < PACES[pace][f"{stage}VisibilitySeconds"]
 
 
 def test_every_function_has_a_log_group_that_forgets() -> None:
@@ -217,8 +282,9 @@ def test_both_apis_are_throttled_by_route_with_one_set_of_parameters() -> None:
         assert of_api.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
     assert api["RouteSettings"].keys() == stage["Properties"]["RouteSettings"].keys() == {"POST /leases", "POST /jobs"}
     assert {TOKEN_ROUTES[name]["RouteKey"] for name in stage["DependsOn"]} == api["RouteSettings"].keys()
-    assert _default("LeaseRequestsPerSecond") <= 1_000  # a pool is one slot of the cache
-    assert _default("JobRequestsPerSecond") < _default("ApiRequestsPerSecond")
+    rates = {name: int(_default(f"{name}Throttle").split(",")[0]) for name in ("Api", "Lease", "Job")}
+    assert rates["Lease"] <= 1_000  # a pool is one slot of the cache
+    assert rates["Job"] < rates["Api"]
 
 
 @pytest.mark.parametrize("event", list(Event))
@@ -315,11 +381,6 @@ def _matches(pattern: dict[str, Any], value: dict[str, Any]) -> bool:
     )
 
 
-def test_a_claim_outlives_the_run_that_made_it() -> None:
-    """Inputs 71 and 84: a second delivery, or an overlapping sweep's message, finds the claim for as long as the first may run."""
-    assert _default("ClaimSeconds") >= _default("ValidateTimeLimitSeconds") + 30  # the clocks' margin
-
-
 def test_a_dead_letter_and_its_reason_live_as_long_as_each_other() -> None:
     """Input 74: 14 days."""
     for stage in ("Scrape", "Validate"):
@@ -335,7 +396,6 @@ def test_what_a_caller_can_cost_is_bounded() -> None:
     budget = RESOURCES["Budget"]["Properties"]
 
     assert throttle.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
-    assert SHARED["OWNER_QUOTA"] == {"Ref": "OwnerQuota"}
     assert limits.keys() == {"DataStorage", "ECPUPerSecond"}
     assert all("Maximum" in limit for limit in limits.values())
     assert budget["Budget"]["BudgetLimit"]["Amount"] == {"Ref": "BudgetUsd"}

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from proxypool import web
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge
+from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge, UnsupportedMediaType
 
+JSON = {"content-type": "application/json"}
 FIELDS = {
     "ttl": web.Field(kind=int, default=60, minimum=1, maximum=900),
     "score": web.Field(kind=float, default=0.0, minimum=0, maximum=1),
@@ -66,24 +67,44 @@ def test_defaults_fill_what_is_missing_and_lists_become_tuples() -> None:
         {"body": '{"a":1,"a":2}'},
         {"body": '{"a":NaN}'},
         {"body": '{"a":' + "[" * 20 + "]" * 20 + "}"},
-        {"body": "{}", "headers": {"content-type": "text/plain"}},
-        {"body": "{}", "headers": {"content-encoding": "gzip"}},
+        {"body": "{}", "headers": JSON | {"content-encoding": "gzip"}},
         {"body": "not base64!", "isBase64Encoded": True},
         {"body": base64.b64encode(b'{"a":"\xff"}').decode(), "isBase64Encoded": True},
         {"body": ""},
     ],
-    ids=["syntax", "list", "twice", "nan", "deep", "type", "encoded", "base64", "utf-8", "empty"],
+    ids=["syntax", "list", "twice", "nan", "deep", "encoded", "base64", "utf-8", "empty"],
 )
 def test_what_is_not_one_plain_json_object_is_400(event: dict[str, Any]) -> None:
     """Input 62."""
     with pytest.raises(NotJson):
-        web.body_object(event)
+        web.body_object({"headers": JSON, **event})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},  # a page sends a Blob without a type
+        {"content-type": ""},
+        {"content-type": "text/plain"},  # the three that a page sends without a preflight
+        {"content-type": "application/x-www-form-urlencoded"},
+        {"content-type": "multipart/form-data; boundary=x"},
+        {"content-type": "text/plain; application/json"},
+    ],
+)
+def test_a_body_of_another_content_type_or_none_is_415(headers: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        web.body_object({"body": "{}", "headers": headers})
+
+
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"])
+def test_json_by_any_of_its_names_is_read(kind: str) -> None:
+    assert web.body_object({"body": '{"a":1}', "headers": {"content-type": kind}}) == {"a": 1}
 
 
 def test_a_large_body_is_413() -> None:
     """Input 62."""
     with pytest.raises(TooLarge):
-        web.body_object({"body": '{"a":"' + "x" * web.MAX_BODY_BYTES + '"}'})
+        web.body_object({"headers": JSON, "body": '{"a":"' + "x" * web.MAX_BODY_BYTES + '"}'})
 
 
 def test_a_problem_carries_its_type_its_members_and_a_bounded_retry_after() -> None:

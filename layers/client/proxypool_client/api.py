@@ -22,45 +22,29 @@ from proxypool_client.errors import (
     Unreachable,
     VersionConflict,
 )
+from proxypool_client.local_stack import LocalUrl, find_stack, is_loopback, read_stack
 from proxypool_client.sigv4 import Credentials, sign
 
-STACK_FILE = Path(".local") / "stack.json"
 TIMEOUT_SECONDS = 10.0  # for a request in all
 THROTTLED, THROTTLED_SECONDS = 429, "1"  # the gateway's own 429 does not say when
 
 
 def find_url(given: str = "", *, environment: Mapping[str, str] = os.environ, folder: Path | None = None) -> str:
-    """The API's address: the one given, else PROXYPOOL_URL, else that of the stack which runs in this or a parent folder.
+    """The API's address: the one given, else PROXYPOOL_URL, else that of the stack which runs in this or a parent folder
+    (a LocalUrl).
 
-    Raises NoPool where there is none, or none that is an http(s) URL.
+    Raises NoPool where there is none, none that is an http(s) URL, or a local stack's file that is not to be trusted.
     """
     found = given or environment.get("PROXYPOOL_URL", "")
     if not found:
         file = find_stack(folder)
         if file is None:
             raise NoPool("no pool is known here: start one with `make up`, or set PROXYPOOL_URL")
-        found = read_stack(file)["api_url"]
+        found = LocalUrl(read_stack(file)["api_url"])
     parts = urlsplit(found)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise NoPool("the pool's address is not an http or https URL")
-    return found.rstrip("/")
-
-
-def find_stack(folder: Path | None = None) -> Path | None:
-    """The file `.local/stack.json` of this or the nearest parent folder, or None."""
-    start = (folder or Path.cwd()).resolve()
-    return next((place / STACK_FILE for place in (start, *start.parents) if (place / STACK_FILE).is_file()), None)
-
-
-def read_stack(file: Path) -> dict[str, Any]:
-    """What a local stack wrote about itself; raises NoPool where it cannot be read."""
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(found["api_url"], str):
-            return dict(found)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    raise NoPool(f"{file} cannot be read: start the stack anew, or set PROXYPOOL_URL")
+    return type(found)(found.rstrip("/"))
 
 
 @dataclass(slots=True)
@@ -111,10 +95,12 @@ class Api:
 def signed(url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
     """The headers with what says who asks: the token of PROXYPOOL_TOKEN, else a signature (SigV4) where the environment has a key.
 
-    A token goes by https or to loopback, and nowhere else; to loopback nobody signs.
+    A token goes by https or to loopback, and nowhere else; to loopback nobody signs; a LocalUrl gets neither.
     """
+    if isinstance(url, LocalUrl):
+        return headers
     parts = urlsplit(url)
-    local = parts.hostname in ("localhost", "::1") or str(parts.hostname).startswith("127.")
+    local = is_loopback(parts.hostname)
     token = os.environ.get("PROXYPOOL_TOKEN", "")
     if token and (local or parts.scheme == "https"):
         return headers | {"authorization": f"Bearer {token}"}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from proxypool_client import clock
 from proxypool_client.outcome import Outcome
 
 MAX_LOOKED_AT_BYTES: Final = 64 * 1024  # a challenge page says so at its top
@@ -74,7 +75,7 @@ def find(
     """What an answer is. `headers` by lower-case name; `now` is for a Retry-After that is a date."""
     if status == 407:
         return Finding(outcome=Outcome.CREDENTIALS, reason="http_407")
-    wait = retry_after(headers.get("retry-after", ""), now or datetime.now(UTC))
+    wait = retry_after(headers.get("retry-after", ""), now or clock.now())
     if status == 429 or (status == 503 and wait is not None):
         return Finding(outcome=Outcome.RATE_LIMITED, reason=f"http_{status}", retry_after_seconds=wait)
     text = body[:MAX_LOOKED_AT_BYTES].decode("utf-8", "replace")

@@ -8,12 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
+from proxypool_client import clock
 from proxypool_client.api import TIMEOUT_SECONDS, Api, find_url
 from proxypool_client.errors import PoolError, Refused, Unreachable
 
@@ -161,5 +162,5 @@ def lease_of(answer: Any, asked: float) -> Lease:
 
 def _remaining(lease: Lease) -> Lease:
     """A lease that was looked up: its seconds began at the grant, so that its end counts, by this machine's clock."""
-    left = (datetime.fromisoformat(lease.expires_at) - datetime.now(UTC)).total_seconds()
+    left = (datetime.fromisoformat(lease.expires_at) - clock.now()).total_seconds()
     return replace(lease, deadline=min(lease.deadline, time.monotonic() + left))

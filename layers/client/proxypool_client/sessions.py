@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxypool_client import clock
 from proxypool_client.cookies import Jar, from_json, to_json
 
 
@@ -22,14 +22,14 @@ class Session:
 
     def body(self) -> dict[str, Any]:
         """The body of PUT /sessions/{id}."""
-        cookies = to_json(self.jar.live(now=time.time()))
+        cookies = to_json(self.jar.live(now=clock.now().timestamp()))
         return {"version": self.version, "cookies": cookies, "tokens": self.tokens, "headers": self.headers}
 
     def over(self, newer: Session | None) -> Session:
         """This session's own changes on top of what somebody else saved meanwhile."""
         if newer is None:
             return Session(id=self.id, jar=self.jar, tokens=self.tokens, headers=self.headers)
-        jar = self.jar.rebased(newer.jar.cookies.values(), now=time.time())
+        jar = self.jar.rebased(newer.jar.cookies.values(), now=clock.now().timestamp())
         return Session(
             id=self.id,
             version=newer.version,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from proxypool_client import clock
+
 ALGORITHM = "AWS4-HMAC-SHA256"
 UNSIGNED = frozenset({"connection", "expect", "user-agent", "x-amzn-trace-id", "transfer-encoding"})
 
@@ -103,4 +105,4 @@ def _signature(secret: str, stamp: str, scope: str, request: str) -> str:
 
 
 def _stamp(now: datetime | None) -> str:
-    return (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return (now or clock.now()).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")

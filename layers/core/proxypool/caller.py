@@ -9,6 +9,7 @@ from proxypool import web
 from proxypool.errors import Forbidden, Unidentified
 
 OWNER_HEADER: Final = "x-proxypool-owner"
+ON_BEHALF_HEADER: Final = "x-on-behalf-of"  # the owner for whom the worker's role leases
 OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
 """What an owner's name can be: it stands in keys and records."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.:@+,/-]")  # of a subject; "=" begins what stands for it

@@ -1,13 +1,15 @@
-"""Time, in the three forms that the pool uses: aware UTC datetimes inside, epoch numbers at the edges, ISO 8601 in texts."""
+"""Time, in the three forms that the pool uses: aware UTC datetimes inside, epoch numbers at the edges, ISO 8601 in texts.
+
+`now` is the service's only reading of the wall clock; tests replace what it reads (`proxypool_client.clock.source`).
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from proxypool_client.clock import now
 
-def now() -> datetime:
-    """This instant, in UTC."""
-    return datetime.now(UTC)
+__all__ = ["epoch", "epoch_ms", "from_epoch", "iso", "now"]
 
 
 def epoch(instant: datetime) -> int:

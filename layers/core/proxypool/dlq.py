@@ -1,4 +1,4 @@
-"""Dead letters: what lies in the dead-letter queues, why, and back to work with it."""
+"""The dead-letter queues: their messages, why each failed, and sending them back (redrive)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxypool import aws
+from proxypool.retry import reason_name
 from proxypool.state import State
-from proxypool.tasks import reason_name
 
-HIDDEN_SECONDS = 30  # how long a letter in hand is hidden from others
+VISIBILITY_SECONDS = 30  # how long a received message is hidden from other consumers
 MESSAGES_PER_CALL = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue, its dead-letter queue, and the table that knows the reasons."""
+    """A queue, its dead-letter queue, and the table that has the reasons."""
 
     name: str
     url: str
@@ -25,8 +25,8 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
-    """A message that failed for good; `reason` is what its last try left, "" where it left none."""
+class DeadLetter:
+    """A message that failed for good; `reason` is that of its last attempt, "" if unknown."""
 
     queue: Queue
     message_id: str
@@ -35,8 +35,8 @@ class Letter:
     receipt: str
 
 
-def queues_of(outputs: Mapping[str, str]) -> list[Queue]:
-    """The queues that a stack's outputs name."""
+def queues_from(outputs: Mapping[str, str]) -> list[Queue]:
+    """The queues of a stack, from its outputs."""
     state = State(outputs["StateTable"])
     return [
         Queue(
@@ -45,45 +45,50 @@ def queues_of(outputs: Mapping[str, str]) -> list[Queue]:
             dead_letter_url=outputs[f"{logical}DeadLetterQueueUrl"],
             state=state,
         )
-        for name, logical in (("scrape", "Scrape"), ("validate", "Validate"))
+        for name, logical in (("scrape", "Scrape"), ("validate", "Validate"), ("fetch", "Fetch"))
     ]
 
 
-def peek(queues: Sequence[Queue], *, most: int = 100) -> Iterator[Letter]:
-    """Up to `most` letters per queue, put back as they were."""
+def peek(queues: Sequence[Queue], *, limit: int = 100) -> Iterator[DeadLetter]:
+    """Up to `limit` messages per queue; they stay in it."""
     for queue in queues:
-        letters = list(_receive(queue, most))
-        for letter in letters:
+        messages = list(_receive(queue, limit))
+        for message in messages:
             aws.client("sqs").change_message_visibility(
-                QueueUrl=queue.dead_letter_url, ReceiptHandle=letter.receipt, VisibilityTimeout=0
+                QueueUrl=queue.dead_letter_url, ReceiptHandle=message.receipt, VisibilityTimeout=0
             )
-        yield from letters
+        yield from messages
 
 
-def redrive(queues: Sequence[Queue], *, most: int = 1_000) -> int:
-    """Sends up to `most` letters per queue back to where they came from; returns how many. A crash may send one twice: harmless."""
+def redrive(queues: Sequence[Queue], *, limit: int = 1_000) -> int:
+    """Sends up to `limit` messages per queue back to it; returns how many. A crash may send one twice, which is harmless."""
     count = 0
     for queue in queues:
-        for letter in _receive(queue, most):
+        for message in _receive(queue, limit):
             sqs = aws.client("sqs")
-            sqs.send_message(QueueUrl=queue.url, MessageBody=letter.body, MessageGroupId="redrive")
-            sqs.delete_message(QueueUrl=queue.dead_letter_url, ReceiptHandle=letter.receipt)
+            sqs.send_message(QueueUrl=queue.url, MessageBody=message.body, MessageGroupId="redrive")
+            sqs.delete_message(QueueUrl=queue.dead_letter_url, ReceiptHandle=message.receipt)
             count += 1
     return count
 
 
-def as_json(letter: Letter) -> dict[str, Any]:
-    """A letter as an answer shows it. Bodies hold ids, never secrets."""
-    return {"queue": letter.queue.name, "message_id": letter.message_id, "body": letter.body, "reason": letter.reason}
+def as_json(message: DeadLetter) -> dict[str, Any]:
+    """A message as the command line shows it. Bodies hold ids, never secrets."""
+    return {
+        "queue": message.queue.name,
+        "message_id": message.message_id,
+        "body": message.body,
+        "reason": message.reason,
+    }
 
 
-def _receive(queue: Queue, most: int) -> Iterator[Letter]:
+def _receive(queue: Queue, limit: int) -> Iterator[DeadLetter]:
     seen: set[str] = set()
-    while len(seen) < most:
+    while len(seen) < limit:
         found = aws.client("sqs").receive_message(
             QueueUrl=queue.dead_letter_url,
-            MaxNumberOfMessages=min(MESSAGES_PER_CALL, most - len(seen)),
-            VisibilityTimeout=HIDDEN_SECONDS,
+            MaxNumberOfMessages=min(MESSAGES_PER_CALL, limit - len(seen)),
+            VisibilityTimeout=VISIBILITY_SECONDS,
         )
         fresh = [message for message in found.get("Messages", []) if message["MessageId"] not in seen]
         if not fresh:
@@ -91,7 +96,7 @@ def _receive(queue: Queue, most: int) -> Iterator[Letter]:
         for message in fresh:
             seen.add(message["MessageId"])
             kept = queue.state.get(reason_name(message["MessageId"])) or {}
-            yield Letter(
+            yield DeadLetter(
                 queue=queue,
                 message_id=message["MessageId"],
                 body=message["Body"],

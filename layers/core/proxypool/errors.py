@@ -1,15 +1,37 @@
-"""The tree of errors. An expected answer (a failed check, an empty pool) is a value, not an error, until it leaves by HTTP.
+"""All errors of the package, under one root. An expected result (a failed check, an empty pool) is a value until it leaves by HTTP.
 
 ProxyPoolError
-├── ConfigurationError        the environment lacks something or cannot be read
+├── ConfigurationError        the environment lacks a setting, or has one that cannot be read
+├── AddressRefused            an address, port or URL that the pool does not connect to
 ├── MessageError              a queue message that no retry can make readable
-├── AddressRefused            an address, port or URL that the pool does not touch
-├── Throttled                 DynamoDB refused statements for their number (in table.py)
+├── AwsError                  a call of AWS failed (aws)
+├── SendFailed                a queue did not accept some messages (queues)
+├── Throttled                 DynamoDB throttled statements at every retry (table)
+├── StatementRefused          DynamoDB refused a statement for another reason than its condition (table)
+├── ErrorReply                Redis answered a command with an error (leases.connection)
+├── TransportError            a connection to or through a proxy failed (network.faults)
 ├── SourceError               a source could not be fetched or read (a retry may help)
-└── ApiError                  leaves the API as problem details; one class per row of the table below
-    ├── NotJson 400 · Invalid 422 · Unidentified 401 · Forbidden 403 · NotFound 404 · MethodNotAllowed 405
-    ├── PoolEmpty 409 · IdempotencyConflict 409 · VersionConflict 409 · QuotaExceeded 429
-    └── Rebuilding 503 · Unavailable 503 · Paused 503
+├── Unusable                  a list that cannot be previewed (sources.preview)
+├── StageFailed               a check ends at this stage (checks.context)
+├── InvalidAnswer             a judge's answer is not accepted (checks.judge)
+│   └── ContentMismatch · NonceMissing · ForgedAnswer · ReplayedAnswer · TamperedAnswer · UnsignedAnswer
+├── RequestRefused            a job's request is not sent (jobs.fetch)
+├── FetchFailed               a job's page did not arrive (jobs.fetch)
+├── RateLimited               a domain has no turn soon (jobs.gate)
+├── Requeue                   a job has to wait for a proxy or a turn (jobs.run)
+├── TransformError            a page is not what its transform reads (jobs.transforms)
+├── ResultTooLarge            a job's result is over the bound (jobs.result)
+├── LocalStackError           the stack on this machine (local.process)
+│   └── ApiRefused
+├── SocksRefused              the farm's proxy refuses a client (local.farm_socks)
+└── ApiError                  leaves the API as problem details; each class has its own status
+    ├── 400 NotJson · 401 Unidentified · 403 Forbidden · 404 NotFound · 405 MethodNotAllowed
+    ├── 409 PoolEmpty · IdempotencyConflict · VersionConflict
+    ├── 413 TooLarge · 415 UnsupportedMediaType · 422 Invalid · 429 QuotaExceeded
+    └── 503 Rebuilding · Paused · Unavailable (and its NoAnswer: Redis did not answer, leases.cache)
+
+What only the command line raises is under `proxypool_client.errors.PoolError`. In `tests/unit/test_errors.py` the tree is compared with
+the classes.
 """
 
 from __future__ import annotations
@@ -18,10 +40,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 MAX_RETRY_AFTER_SECONDS = 30
+RETRY_AFTER_SECONDS = 5  # where nothing better is known
 
 
 class ProxyPoolError(Exception):
-    """The root of all errors that this project raises itself."""
+    """The root of all errors that this package defines."""
 
 
 class ConfigurationError(ProxyPoolError):
@@ -33,7 +56,7 @@ class ConfigurationError(ProxyPoolError):
 
 
 class MessageError(ProxyPoolError):
-    """A message is not what its queue carries; it ends in the dead-letter queue with this reason."""
+    """A message is not what its queue carries; it goes to the dead-letter queue with this reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +64,7 @@ class MessageError(ProxyPoolError):
 
 
 class AddressRefused(ProxyPoolError):
-    """An address, port or URL is malformed or not public; `reason` is one word of a closed set."""
+    """An address, port or URL is malformed or not public; `reason` is a `network.address.Refusal`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -75,7 +98,7 @@ class ApiError(ProxyPoolError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the answer's head says of the error: when a retry may help, in whole seconds, where that is known."""
+        """The answer's headers: Retry-After in whole seconds, where it is known when a retry may help."""
         return {} if self.retry_after_seconds is None else {"retry-after": str(self.retry_after_seconds)}
 
     def problem(self) -> dict[str, Any]:
@@ -92,6 +115,12 @@ class NotJson(ApiError):
     status, type, title = 400, "not_json", "The body is not a JSON object"
 
 
+class UnsupportedMediaType(ApiError):
+    """The body has a content type other than JSON, or none: what a web page can send without asking."""
+
+    status, type, title = 415, "unsupported_media_type", "The content type is not application/json"
+
+
 class Unidentified(ApiError):
     """The request context names no owner."""
 
@@ -105,19 +134,19 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """Unknown, foreign, expired or released: the answer is the same for all four, so that nobody learns which."""
+    """Unknown, another owner's, expired or released: the same answer for all four, so that nobody can tell which."""
 
-    status, type, title = 404, "not_found", "There is no such thing"
+    status, type, title = 404, "not_found", "Not found"
 
 
 class MethodNotAllowed(ApiError):
-    """The path exists, the method does not; `allow` are those that it takes."""
+    """The path exists, but not with this method; `allow` are its methods."""
 
-    status, type, title = 405, "method_not_allowed", "The path does not take this method"
+    status, type, title = 405, "method_not_allowed", "Method not allowed"
 
     def __init__(self, allow: Iterable[str]) -> None:
         self.allow = ", ".join(sorted(set(allow)))
-        super().__init__(f"it takes {self.allow}")
+        super().__init__(f"allowed: {self.allow}")
 
     @property
     def headers(self) -> dict[str, str]:
@@ -138,9 +167,9 @@ class IdempotencyConflict(ApiError):
 
 
 class VersionConflict(ApiError):
-    """The thing was changed by somebody else in between."""
+    """The row was changed since the caller read it."""
 
-    status, type, title = 409, "version_conflict", "It was changed in between"
+    status, type, title = 409, "version_conflict", "Version conflict"
 
 
 class TooLarge(ApiError):
@@ -159,19 +188,19 @@ class Invalid(ApiError):
 
 
 class QuotaExceeded(ApiError):
-    """The owner holds as much as it may."""
+    """The owner holds as many leases as it may."""
 
     status, type, title = 429, "quota", "The owner's quota is used up"
 
 
 class Rebuilding(ApiError):
-    """The cache was lost and is being filled again."""
+    """The index was lost and is being rebuilt."""
 
     status, type, title = 503, "rebuilding", "The pool is being rebuilt"
 
 
 class Unavailable(ApiError):
-    """Something that the answer needs cannot be reached."""
+    """A service that the answer needs cannot be reached."""
 
     status, type, title = 503, "unavailable", "The pool cannot be reached"
 

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from proxypool.errors import ApiError, Invalid, NotFound, NotJson, TooLarge, Unavailable, Unidentified
+from proxypool.errors import (
+    ApiError,
+    Invalid,
+    NotFound,
+    NotJson,
+    TooLarge,
+    Unavailable,
+    Unidentified,
+    UnsupportedMediaType,
+)
 from proxypool.web import Field
 
 Schema = Mapping[str, Any]
@@ -56,7 +65,7 @@ class Operation:
         if "{" in self.path:
             found.append(NotFound)
         if self.body is not None or self.schema is not None:
-            found += [NotJson, TooLarge, Invalid]
+            found += [NotJson, TooLarge, UnsupportedMediaType, Invalid]
         elif self.query or self.headers:
             found.append(Invalid)
         return sorted(set(found), key=lambda error: (error.status, error.type))

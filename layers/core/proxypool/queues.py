@@ -1,4 +1,4 @@
-"""What the three queues carry, and how it is sent: versioned JSON, ten messages a call, nothing dropped unsaid."""
+"""The messages of the three queues: versioned JSON, sent in batches of ten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOBS_GROUP = "jobs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScrapeMessage:
-    """Scrape this source; `offset` goes on in a stored copy of its list (`key`) where one message was not enough."""
+    """Scrape this source; with `key`, go on at `offset` of a stored copy of its list."""
 
     source_id: str
     key: str = ""
@@ -28,7 +28,7 @@ class ScrapeMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidateMessage:
-    """Check this proxy, if it is still due at `next_check_at` (epoch seconds): a stale or second copy ends at the claim."""
+    """Check this proxy, if its row still has this `next_check_at` (epoch seconds): stale and duplicate messages get no claim."""
 
     proxy_id: str
     next_check_at: int
@@ -37,7 +37,7 @@ class ValidateMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchMessage:
-    """Fetch the page of this job, if it still waits. The key of its row, and nothing else: a message holds no secret."""
+    """Run this job, if it is still queued. Only the key of its row: a message holds no secrets."""
 
     job_key: str
 
@@ -47,10 +47,10 @@ _T = TypeVar("_T", ScrapeMessage, ValidateMessage, FetchMessage)
 
 
 class SendFailed(ProxyPoolError):
-    """The queue did not take some messages; `failed` are those."""
+    """The queue did not accept the messages in `failed`."""
 
     def __init__(self, failed: Sequence[Message]) -> None:
-        super().__init__(f"{len(failed)} messages were not taken")
+        super().__init__(f"{len(failed)} messages were not sent")
         self.failed = failed
 
 
@@ -60,7 +60,7 @@ def encode(message: Message) -> str:
 
 
 def decode(body: str, kind: type[_T]) -> _T:
-    """The message in a body; unknown members are ignored. Raises MessageError with the reason where it is not one."""
+    """The message in a body; unknown members are ignored. Raises MessageError if it is not one."""
     try:
         value = json.loads(body)
     except (ValueError, TypeError) as error:
@@ -80,9 +80,9 @@ def decode(body: str, kind: type[_T]) -> _T:
 
 
 def send(queue_url: str, messages: Iterable[Message], *, group: str, delay_seconds: int = 0) -> int:
-    """Sends all messages, ten a call; returns how many. `group` keeps queues fair: one source cannot starve the others.
+    """Sends all messages, ten a call; returns how many. `group` is the message group: fair queues serve groups in turn.
 
-    A message that the queue refuses is tried once more; raises SendFailed with those that it refused again.
+    A message that the queue refuses is sent once more; raises SendFailed with those that it refused twice.
     """
     waiting = list(messages)
     failed: list[Message] = []
@@ -99,7 +99,7 @@ def send(queue_url: str, messages: Iterable[Message], *, group: str, delay_secon
 
 
 def waiting(queue_url: str) -> int:
-    """About how many messages wait in the queue, delayed ones included."""
+    """The approximate number of messages in the queue, delayed ones included."""
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
     found: Mapping[str, str] = aws.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)[
         "Attributes"

@@ -1,4 +1,4 @@
-"""Small shared facts in the `state` table: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
+"""The state table, a key-value store: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import PutError
 from pynamodb.models import Model
 
-from proxypool.table import Unbound, bind
+from proxypool import clock
+from proxypool.table import bind, find, took
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
-REBUILD_WANTED = "rebuild_wanted"  # the operator asks for the index to be written again
-SETTINGS_CACHE_SECONDS = 30  # how long a function may go on under old settings
+REBUILD_WANTED = "rebuild_wanted"  # the operator requested a rebuild of the index
+SETTINGS_CACHE_SECONDS = 30  # how old the settings that a function uses may be
 
 
 class StateItem(Model):
-    """One fact: a name, its value as JSON, a number that counters grow, and when it ages out (epoch seconds)."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
+    """A row: a JSON value and a counter under a name, and when it expires (epoch seconds)."""
 
     name = UnicodeAttribute(hash_key=True)
     value = JSONAttribute(null=True)
@@ -39,78 +36,67 @@ class State:
     table_name: str
 
     def get(self, name: str) -> Any:
-        """The value, or None where there is none (any more)."""
-        try:
-            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
-        except StateItem.DoesNotExist:
-            return None
-        return None if _is_over(item) else item.value
+        """The value, or None if there is none (any more)."""
+        item = find(self._model, name)
+        return None if item is None or _is_over(item) else item.value
 
     def get_many(self, names: Iterable[str]) -> dict[str, Any]:
-        """The values of up to 100 names in one call; those that there are."""
-        model = bind(StateItem, self.table_name)
-        return {
-            item.name: item.value for item in model.batch_get(list(names), consistent_read=True) if not _is_over(item)
-        }
+        """The values of up to 100 names, read in one call, of those that exist."""
+        found = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: item.value for item in found if not _is_over(item)}
 
     def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
-        """Sets the value; it ages out after `ttl_seconds`."""
-        bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds)).save()
+        """Sets the value; it expires after `ttl_seconds`."""
+        self._model(name, value=value, expires_at=_expiry(ttl_seconds)).save()
 
     def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
-        """Sets the value where none is (or where it is past its TTL); False if somebody else was first."""
-        item = bind(StateItem, self.table_name)(name, value=value, expires_at=_expiry(ttl_seconds))
-        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= int(time.time()))
-        try:
-            item.save(condition=free)
-        except PutError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        """Sets the value if there is none (or it has expired); False if there is one."""
+        item = self._model(name, value=value, expires_at=_expiry(ttl_seconds))
+        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= clock.epoch(clock.now()))
+        return took(lambda: item.save(condition=free))
 
     def add(self, name: str, amount: float, *, ttl_seconds: int | None = None) -> float:
         """Adds to a counter and returns its new value."""
-        item = bind(StateItem, self.table_name)(name)
+        item = self._model(name)
         actions: list[Any] = [StateItem.number.add(amount)]
         if ttl_seconds is not None:
-            actions.append(StateItem.expires_at.set(int(time.time()) + ttl_seconds))
+            actions.append(StateItem.expires_at.set(clock.epoch(clock.now()) + ttl_seconds))
         item.update(actions=actions)
         return float(item.number or 0)
 
     def tally(self, name: str, *, asked: int, failed: int, ttl_seconds: int) -> tuple[int, int]:
         """Adds to both counters of a sweep's item and returns their new values."""
-        item = bind(StateItem, self.table_name)(name)
-        expires_at = int(time.time()) + ttl_seconds
+        item = self._model(name)
+        expires_at = clock.epoch(clock.now()) + ttl_seconds
         item.update(
             actions=[StateItem.asked.add(asked), StateItem.failed.add(failed), StateItem.expires_at.set(expires_at)]
         )
         return int(item.asked or 0), int(item.failed or 0)
 
     def number(self, name: str) -> float:
-        """A counter's value, 0 where there is none."""
-        try:
-            item = bind(StateItem, self.table_name).get(name, consistent_read=True)
-        except StateItem.DoesNotExist:
-            return 0.0
-        return 0.0 if _is_over(item) else float(item.number or 0)
+        """A counter's value, 0 if there is none."""
+        item = find(self._model, name)
+        return 0.0 if item is None or _is_over(item) else float(item.number or 0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
-        """The counters of these names, a hundred a call; those that there are."""
-        model = bind(StateItem, self.table_name)
-        found = model.batch_get(list(names), consistent_read=True)
+        """The counters of these names, of those that exist; 100 a call."""
+        found = self._model.batch_get(list(names), consistent_read=True)
         return {item.name: float(item.number or 0) for item in found if not _is_over(item)}
 
     def delete(self, name: str) -> None:
-        """Removes the fact; nothing happens where there is none."""
-        bind(StateItem, self.table_name)(name).delete()
+        """Removes a name; does nothing if there is none."""
+        self._model(name).delete()
+
+    @property
+    def _model(self) -> type[StateItem]:
+        return bind(StateItem, self.table_name)
 
 
 _seen: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
 def operator_settings(state: State) -> dict[str, Any]:
-    """What the operator set by PATCH /settings, at most 30 s old."""
+    """The settings of PATCH /settings, at most 30 s old."""
     at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
     if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
         value = state.get(SETTINGS) or {}
@@ -119,13 +105,13 @@ def operator_settings(state: State) -> dict[str, Any]:
 
 
 def is_paused(state: State) -> bool:
-    """Whether the operator stopped the pool (the kill switch)."""
+    """Whether the operator paused the pool (the kill switch)."""
     return bool(operator_settings(state).get("paused"))
 
 
 def _is_over(item: StateItem) -> bool:
-    return item.expires_at is not None and item.expires_at <= time.time()
+    return item.expires_at is not None and item.expires_at <= clock.epoch(clock.now())
 
 
 def _expiry(ttl_seconds: int | None) -> int | None:
-    return None if ttl_seconds is None else int(time.time()) + ttl_seconds
+    return None if ttl_seconds is None else clock.epoch(clock.now()) + ttl_seconds

@@ -1,13 +1,18 @@
-"""The common ground of the DynamoDB tables: pynamodb models that learn their table's name at run time, batched statements."""
+"""The one door to DynamoDB: pynamodb models bound to a table, conditional writes, batches of PartiQL statements.
+
+The condition of a write is an answer, not an error: `took` and `execute` return False where it did not hold.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar, cast
 
+from pynamodb.exceptions import DeleteError, PutError, UpdateError
 from pynamodb.models import Model
 
 from proxypool import aws
@@ -20,65 +25,129 @@ THROTTLES = (
     "RequestLimitExceeded",
     "TransactionConflict",
     "InternalServerError",
-)  # codes of a statement that a later try may bring through
+)  # codes of a statement that a retry may bring through
+NOT_APPLIED = ("ConditionalCheckFailed", "DuplicateItem")  # codes of a statement whose condition did not hold
 TRIES = 5
-FIRST_WAIT_SECONDS = 0.1  # doubling, each wait between half and the whole of it
+FIRST_WAIT_SECONDS = 0.1  # doubles with each retry; each wait is between half and the whole of it
 
 _M = TypeVar("_M", bound=Model)
 _binding = threading.Lock()
 
 
-def bind(model: type[_M], table_name: str) -> type[_M]:
-    """The model, for the table of that name. The models themselves name none: nothing reads the environment at import."""
-    meta: Any = model.Meta
-    if meta.bound_to != table_name:
-        with _binding:  # two threads that bind at once would each throw away what the other uses
-            if meta.bound_to != table_name:
-                meta.table_name = table_name
-                model._connection = None
-                model._get_connection().connection._client = aws.client("dynamodb")  # else each model makes its own
-                meta.bound_to = table_name
-    return model
-
-
-class Unbound:
-    """The Meta of a model whose table is not known yet."""
-
-    table_name: ClassVar[str] = ""
-    bound_to: ClassVar[str] = ""
-
-
 class Throttled(ProxyPoolError):
-    """DynamoDB went on refusing statements for their number; what was not refused is written."""
+    """DynamoDB throttled `count` statements at every retry; the others were executed."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"DynamoDB throttled {count} statements, {TRIES} times")
         self.count = count
 
 
-Statement = tuple[str, Sequence[Mapping[str, Any]]]
+class StatementRefused(ProxyPoolError):
+    """DynamoDB refused a statement for another reason than its condition; `code` is DynamoDB's."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(f"DynamoDB refused a statement: {code}")
+        self.code = code
 
 
-def execute(statements: Sequence[Statement]) -> list[str]:
-    """Runs conditional PartiQL statements, 25 a call; one code per statement, in order: "" where it took effect.
+@cache
+def bind(model: type[_M], table_name: str) -> type[_M]:
+    """The model for one table: a subclass, made once per process. The model itself names no table.
 
-    Each fails alone. `ConditionalCheckFailed` and `DuplicateItem` are answers; those that are throttled are tried again,
-    with growing waits, and raise Throttled in the end. Parameters are in DynamoDB's own JSON, e.g. {"S": "text"}.
+    pynamodb makes a client for each model, which costs 100 ms each; it has no public way to give it ours, hence the private
+    attribute.
     """
-    codes = _run(statements)
+    namespace = {
+        "__module__": model.__module__,
+        "__doc__": model.__doc__,
+        "Meta": type("Meta", (), {"table_name": table_name}),
+        "DoesNotExist": model.DoesNotExist,  # else `except model.DoesNotExist` would not catch the subclass's
+    }
+    with _binding:
+        bound = cast(type[_M], type(cast(type, model))(model.__name__, (model,), namespace))
+        bound._get_connection().connection._client = aws.client("dynamodb")
+    return bound
+
+
+def find(model: type[_M], hash_key: str) -> _M | None:
+    """The item of that key, read consistently; None where there is none."""
+    try:
+        return model.get(hash_key, consistent_read=True)
+    except model.DoesNotExist:
+        return None
+
+
+def took(write: Callable[[], object]) -> bool:
+    """Runs a conditional write of a model; False where its condition failed (nothing was written). Other errors pass."""
+    try:
+        write()
+    except (PutError, UpdateError, DeleteError) as error:
+        if error.cause_response_code == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True
+
+
+Value = str | int | bytes | Mapping[str, Any]
+"""A statement's value; a mapping is DynamoDB's own JSON already, e.g. {"SS": ["a"]}."""
+Statement = tuple[str, Sequence[Mapping[str, Any]]]
+"""PartiQL text and its parameters in DynamoDB's own JSON."""
+Where = Sequence[tuple[str, str, Value]]
+"""Conditions that must all hold, e.g. ("claim", "<=", 5); the key's attributes are among them. PartiQL's batches know no OR."""
+
+
+def insert(table_name: str, item: Mapping[str, Value]) -> Statement:
+    """Writes an item whose key is free; not applied where there is one."""
+    pairs = ", ".join(f"'{name}': ?" for name in item)
+    return f'INSERT INTO "{table_name}" VALUE {{{pairs}}}', _parameters(item.values())
+
+
+def update(
+    table_name: str,
+    where: Where,
+    *,
+    sets: Mapping[str, Value],
+    adds: Mapping[str, int] | None = None,
+    removes: Sequence[str] = (),
+) -> Statement:
+    """Changes an item that meets all conditions: sets and removes attributes, adds to numbers that are there."""
+    adds = adds or {}
+    changes = [*(f'"{name}" = ?' for name in sets), *(f'"{name}" = "{name}" + ?' for name in adds)]
+    gone = "".join(f' REMOVE "{name}"' for name in removes)
+    conditions = " AND ".join(f'"{name}" {operator} ?' for name, operator, _ in where)
+    values = [*sets.values(), *adds.values(), *(value for _, _, value in where)]
+    return f'UPDATE "{table_name}" SET {", ".join(changes)}{gone} WHERE {conditions}', _parameters(values)
+
+
+def execute(statements: Sequence[Statement]) -> list[bool]:
+    """Whether each statement was applied, in order, as `execute_each`; raises StatementRefused where one was refused."""
+    results: list[bool] = []
+    for result in execute_each(statements):
+        if isinstance(result, StatementRefused):
+            raise result
+        results.append(result)
+    return results
+
+
+def execute_each(statements: Sequence[Statement]) -> list[bool | StatementRefused]:
+    """Executes conditional statements, 25 a call: True where one was applied, False where its condition did not hold, else its error.
+
+    Each is applied or fails alone. Throttled ones are retried with growing waits; raises Throttled after the last retry.
+    """
+    codes = _codes(statements)
     for number in range(TRIES - 1):
         again = [index for index, code in enumerate(codes) if code in THROTTLES]
         if not again:
             break
         time.sleep(FIRST_WAIT_SECONDS * 2**number * random.uniform(0.5, 1))  # noqa: S311
-        for index, code in zip(again, _run([statements[index] for index in again]), strict=True):
+        for index, code in zip(again, _codes([statements[index] for index in again]), strict=True):
             codes[index] = code
     if refused := sum(code in THROTTLES for code in codes):
         raise Throttled(refused)
-    return codes
+    return [not code if code in ("", *NOT_APPLIED) else StatementRefused(code) for code in codes]
 
 
-def _run(statements: Sequence[Statement]) -> list[str]:
+def _codes(statements: Sequence[Statement]) -> list[str]:
     codes = []
     for start in range(0, len(statements), STATEMENTS_PER_CALL):
         page = [
@@ -90,14 +159,19 @@ def _run(statements: Sequence[Statement]) -> list[str]:
     return codes
 
 
-def parameters(*values: str | int | bytes) -> list[dict[str, Any]]:
-    """Values as a statement's parameters, in DynamoDB's own JSON."""
+def _parameters(values: Iterable[Value]) -> list[Mapping[str, Any]]:
     return [_parameter(value) for value in values]
 
 
-def _parameter(value: str | int | bytes) -> dict[str, Any]:
-    if isinstance(value, bool):
-        return {"BOOL": value}
-    if isinstance(value, int):
-        return {"N": str(value)}
-    return {"S": value} if isinstance(value, str) else {"B": value}
+def _parameter(value: Value) -> Mapping[str, Any]:
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case str():
+            return {"S": value}
+        case bytes():
+            return {"B": value}
+        case _:
+            return value

@@ -57,15 +57,18 @@ class Metric(StrEnum):
     LEASES_REFUSED = "LeasesRefused"
     LEASES_OPEN = "LeasesOpen"
     PROXIES_READY = "ProxiesReady"
+    POOL_LOW = "PoolLow"
     JOURNAL_LENGTH = "JournalLength"
     JOURNAL_AGE = "JournalAge"
     # jobs
     JOBS_DONE = "JobsDone"
     JOBS_FAILED = "JobsFailed"
     JOBS_BLOCKED = "JobsBlocked"
-    JOBS_PUT_BACK = "JobsPutBack"
+    JOBS_REQUEUED = "JobsRequeued"
     JOB_BYTES = "JobBytes"
     COOKIES_DROPPED = "CookiesDropped"
+    # any function
+    SETTINGS_IGNORED = "SettingsIgnored"
     # any task
     TASKS_FAILED = "TasksFailed"
     TASK_DURATION = "TaskDuration"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge
+from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
@@ -59,16 +59,17 @@ def unknown(event: Event, routes: Iterable[str]) -> ApiError:
 def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The request's body as a JSON object; {} where it is empty and `optional`.
 
-    Raises NotJson (wrong type, syntax, encoding, duplicate keys, NaN, too deep) or TooLarge (over `most` bytes).
+    Raises UnsupportedMediaType (another content type, or none), NotJson (syntax, encoding, duplicate keys, NaN, too deep) or
+    TooLarge (over `most` bytes).
     """
     text = event.get("body") or ""
     if not text:
         if optional:
             return {}
         raise NotJson("the body is empty")
-    kind = (header(event, "content-type") or "application/json").partition(";")[0].strip().lower()
+    kind = (header(event, "content-type") or "").partition(";")[0].strip().lower()
     if kind != "application/json" and not kind.endswith("+json"):
-        raise NotJson("the content type is not application/json")
+        raise UnsupportedMediaType()
     if (header(event, "content-encoding") or "identity").lower() != "identity":
         raise NotJson("the body is encoded")
     raw = _decode(text) if event.get("isBase64Encoded") else text.encode("utf-8", "surrogatepass")

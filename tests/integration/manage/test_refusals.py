@@ -58,13 +58,14 @@ def test_a_wrong_field_is_named(admin: Admin, route: str, body: dict[str, Any], 
         ({"body": '{"lines":"a","lines":"b"}'}, 400),
         ({"body": "[]"}, 400),
         ({"body": ""}, 400),
-        ({"body": "{}", "headers": {"content-type": "text/plain"}}, 400),
+        ({"body": "{}", "headers": {"content-type": "text/plain"}}, 415),
+        ({"body": "{}", "headers": {}}, 415),
         ({"body": "{}", "headers": JSON | {"content-encoding": "gzip"}}, 400),
         ({"body": base64.b64encode(b'{"lines":"\xff"}').decode(), "isBase64Encoded": True}, 400),
         ({"body": '{"lines":"\ud800"}'}, 400),
         ({"body": '{"lines":"' + "x" * 70_000 + '"}'}, 413),
     ],
-    ids=["brackets", "deep", "twice", "list", "empty", "type", "encoded", "utf-8", "surrogate", "large"],
+    ids=["brackets", "deep", "twice", "list", "empty", "type", "no type", "encoded", "utf-8", "surrogate", "large"],
 )
 @pytest.mark.parametrize(
     "route", ["POST /sources", "POST /proxies", "PATCH /settings", "PATCH /proxies/{id}", "PATCH /sources/{id}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.state import GAUGES
 
 from tests.support.admin import Admin
+from tests.support.clock import Clock
 
 
 def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin) -> None:
@@ -20,7 +21,7 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
     first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
     admin.check(first)
     admin("DELETE /proxies/{id}", name=third)
-    census.refresh(admin.proxies, admin.state, now=clock.now() + timedelta(seconds=1))
+    census.refresh_sizes(admin.proxies, admin.state, now=clock.now() + census.OVERDUE + timedelta(seconds=1))
     admin.state.put(GAUGES, {"at": clock.iso(clock.now()), "ready": 7, "leases_open": 2})
     admin.calls.clear()
 
@@ -32,6 +33,26 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
     assert second
 
 
+@pytest.mark.parametrize(
+    ("late", "overdue"),
+    [
+        (timedelta(0), 0),  # due in this very second
+        (census.OVERDUE - timedelta(seconds=1), 0),  # the next sweep asks for it
+        (census.OVERDUE, 1),
+    ],
+)
+def test_a_proxy_is_overdue_when_two_sweeps_have_passed_it_by(
+    admin: Admin, clock: Clock, late: timedelta, overdue: int
+) -> None:
+    due_at = clock.stop()
+    (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80))
+    admin.check(proxy_id)
+
+    census.refresh_sizes(admin.proxies, admin.state, now=due_at + late)
+
+    assert admin("GET /stats/pool")[1]["overdue"] == overdue
+
+
 def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admin) -> None:
     _, stats = admin("GET /stats/pool")
 
@@ -39,9 +60,10 @@ def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admi
     assert set(stats["tasks"].values()) == {None}
 
 
-def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin) -> None:
+def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin, clock: Clock) -> None:
     """Providers bill by the gigabyte: what came through a source's proxies, whatever the pages were."""
-    now = clock.now().replace(day=15)
+    now = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)
+    clock.set(now)
     ours = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80), Proxy(Protocol.HTTP, "8.8.8.2", 80))
     source_ids = [admin("POST /sources", {"id": name, "inline": "8.8.8.8:80"})[1]["id"] for name in ("list", "other")]
 
@@ -49,8 +71,11 @@ def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin) -> 
     usage.save({ours[0]: 200}, admin.proxies, admin.state, now=now - timedelta(days=1))
 
     assert usage.read(source_ids, admin.state, now=now) == {"list": (1_500, 1_700), "other": (0, 0)}
-    usage.save({ours[0]: 7}, admin.proxies, admin.state, now=clock.now())
-    assert admin("GET /stats/pool")[1]["sources"]["list"]["bytes_today"] >= 7
+    told = admin("GET /stats/pool")[1]["sources"]["list"]
+    assert (told["bytes_today"], told["bytes_this_month"]) == (1_500, 1_700)
+    clock.move(seconds=1)
+    told = admin("GET /stats/pool")[1]["sources"]["list"]
+    assert (told["bytes_today"], told["bytes_this_month"]) == (0, 0)
 
 
 def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(admin: Admin) -> None:

@@ -1,4 +1,4 @@
-"""The judge's function, given what CloudFront gives it."""
+"""The judge's Lambda function, with events as CloudFront sends them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from proxypool.checks import judge
-from proxypool.checks.canary import canary
-from proxypool.checks.check import Basis
+from proxypool.checks.canary import canary_page
+from proxypool.checks.check import JudgeKind
 
 NONCE = "ab" * 16
 APP = Path(__file__).parents[3] / "functions/judge/app.py"
@@ -34,8 +34,8 @@ def an_event(*, method: str = "GET", nonce: str = NONCE, **headers: str) -> dict
     }
 
 
-def test_the_peer_is_cloudfronts_viewer_and_nothing_that_the_caller_says(app: Any) -> None:
-    """Inputs 39, 42: what CloudFront and Lambda add themselves is subtracted; what a proxy adds stays."""
+def test_the_peer_is_cloudfronts_viewer_and_not_what_the_caller_claims(app: Any) -> None:
+    """Inputs 39, 42: headers that CloudFront and Lambda add are removed; those that a proxy adds remain."""
     headers = {
         "x-forwarded-for": "203.0.113.9, 198.51.100.7",
         "x-amzn-trace-id": "t",
@@ -44,28 +44,33 @@ def test_the_peer_is_cloudfronts_viewer_and_nothing_that_the_caller_says(app: An
 
     answer = app.handler(an_event(**headers), None)
 
-    seen = judge.read(b"key", answer["body"].encode(), NONCE)
-    assert seen.peer == "198.51.100.7"
-    assert dict(seen.headers) == {"x-forwarded-for": "203.0.113.9", "via": "1.1 squid"}
+    observation = judge.parse_answer(b"key", answer["body"].encode(), NONCE)
+    assert observation.peer == "198.51.100.7"
+    assert dict(observation.headers) == {"x-forwarded-for": "203.0.113.9", "via": "1.1 squid"}
 
 
-def test_cloudfront_says_where_the_peer_stands(app: Any) -> None:
-    """Inputs 42, 45: and the answer says which judge this was."""
-    where = {
+def test_the_location_of_the_peer_comes_from_cloudfront(app: Any) -> None:
+    """Inputs 42, 45: and the basis is CloudFront."""
+    location_headers = {
         "cloudfront-viewer-country": "DE", "cloudfront-viewer-country-region": "BE", "cloudfront-viewer-asn": "64496",
     }  # fmt: skip
 
-    seen = judge.read(b"key", app.handler(an_event(**where), None)["body"].encode(), NONCE)
+    observation = judge.parse_answer(b"key", app.handler(an_event(**location_headers), None)["body"].encode(), NONCE)
 
-    assert (seen.country, seen.region, seen.asn, seen.basis) == ("de", "be", 64_496, Basis.CLOUDFRONT)
-    assert seen.headers == ()
+    assert (observation.country, observation.region, observation.asn, observation.basis) == (
+        "de",
+        "be",
+        64_496,
+        JudgeKind.CLOUDFRONT,
+    )
+    assert observation.headers == ()
 
 
-def test_an_ipv6_peer_is_told_without_its_port(app: Any) -> None:
+def test_an_ipv6_peer_is_reported_without_its_port(app: Any) -> None:
     """Input 42."""
     answer = app.handler(an_event(**{"cloudfront-viewer-address": "2001:db8::7:4711"}), None)
 
-    assert judge.read(b"key", answer["body"].encode(), NONCE).peer == "2001:db8::7"
+    assert judge.parse_answer(b"key", answer["body"].encode(), NONCE).peer == "2001:db8::7"
 
 
 def test_the_canary_is_served_as_a_page(app: Any) -> None:
@@ -75,10 +80,10 @@ def test_the_canary_is_served_as_a_page(app: Any) -> None:
 
     answer = app.handler(event, None)
 
-    assert answer["body"].encode() == canary(b"key", NONCE)
+    assert answer["body"].encode() == canary_page(b"key", NONCE)
     assert answer["headers"]["content-type"].startswith("text/html")
 
 
 @pytest.mark.parametrize(("parts", "status"), [({"method": "POST"}, 405), ({"nonce": "short"}, 400)])
-def test_anything_but_a_get_with_a_nonce_is_refused(app: Any, parts: dict[str, Any], status: int) -> None:
+def test_a_request_other_than_a_get_with_a_nonce_is_rejected(app: Any, parts: dict[str, Any], status: int) -> None:
     assert app.handler(an_event(**parts), None)["statusCode"] == status

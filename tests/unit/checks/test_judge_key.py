@@ -1,4 +1,4 @@
-"""The judge's key as validate_proxy reads it: from Secrets Manager, and not for ever."""
+"""The judge's key in Secrets Manager and its cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def arn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_rotated_key_is_read_within_five_minutes(arn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 85: the old value is not remembered for longer."""
+    """Input 85: the old value is not cached for longer."""
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert secret.judge_key(arn) == b"old"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from proxypool.cli.app import app
+from proxypool.cli.settings import rows
 from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
@@ -46,7 +47,7 @@ def test_a_judge_serves_until_it_is_interrupted() -> None:
         assert server.stdout
         url = json.loads(server.stdout.readline())["judge_url"]
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{url}?nonce={'0' * 32}", timeout=10) as answer:
+        with opener.open(f"{url}?nonce={'0' * 32}", timeout=60) as answer:
             seen = answer.read().decode()
         server.send_signal(signal.SIGINT)
         code_at_end = server.wait(10)
@@ -71,3 +72,27 @@ def test_a_judge_without_its_port_or_key_is_one_line(tmp_path: Path) -> None:
     assert (refused.exit_code, keyless.exit_code) == (Exit.FAILED, Exit.USAGE)
     assert f"127.0.0.1:{port}" in refused.stderr
     assert len(refused.stderr.splitlines()) == len(keyless.stderr.splitlines()) == 1
+
+
+def test_settings_are_checked_offline_with_one_line_per_error() -> None:
+    good, bad = (CliRunner().invoke(app, ["settings", "check", text]) for text in ("sweep_page=5", "sweep_page=0,x=1"))
+    as_json = CliRunner().invoke(app, ["settings", "check", "x=1", "--json"])
+
+    assert (good.exit_code, good.output) == (0, "")
+    assert bad.exit_code == as_json.exit_code == Exit.PROBLEMS
+    assert bad.stderr.splitlines() == ["sweep_page: 0 is not an integer from 1 to 1,000", "'x' is not a setting"]
+    assert json.loads(as_json.stdout) == {"problems": ["'x' is not a setting"]}
+
+
+def test_settings_without_a_stack_end_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    found = CliRunner().invoke(app, ["settings"])
+
+    assert (found.exit_code, len(found.stderr.splitlines())) == (Exit.UNREACHABLE, 1)
+
+
+def test_a_password_in_a_parameter_is_not_printed() -> None:
+    (found,) = (row for row in rows({"RedisUrl": "rediss://me:s3cret@cache.example:6379"}) if row["name"] == "RedisUrl")
+
+    assert found["value"] == "rediss://***@cache.example:6379"

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from proxypool_client import NoPool
-from proxypool_client.api import find_stack, find_url, region_of
+from proxypool_client import AsyncPool, NoPool, Pool
+from proxypool_client.api import find_url, region_of
 from proxypool_client.api import signed as signed_headers
+from proxypool_client.local_stack import find_stack
+
+from tests.support.service import service
 
 
 def a_stack(folder: Path, text: str | None = None) -> Path:
     """A folder in which a local stack runs."""
     file = folder / ".local" / "stack.json"
     file.parent.mkdir(parents=True)
+    file.parent.chmod(0o700)
     file.write_text(json.dumps({"api_url": "http://127.0.0.1:1/api/"}) if text is None else text)
     return file
 
@@ -36,6 +42,99 @@ def test_the_nearest_stack_of_this_and_the_folders_above_is_found(tmp_path: Path
 
     assert find_stack(tmp_path / "a" / "b" / "c") == near
     assert find_stack(tmp_path / "a") == far
+
+
+def test_the_search_ends_at_the_repository_and_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies above is not this user's to vouch for."""
+    a_stack(tmp_path)
+    repository, home = tmp_path / "repository", tmp_path / "home"
+    (repository / "src").mkdir(parents=True)
+    (repository / ".git").mkdir()
+    (home / "work").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+
+    assert find_stack(repository / "src") is None
+    assert find_stack(home / "work") is None
+
+    at_root, at_home = a_stack(repository), a_stack(home)
+    assert (find_stack(repository / "src"), find_stack(home / "work")) == (at_root, at_home)
+
+
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user can write /tmp/.local/stack.json, above whoever works in /tmp/project."""
+    file = a_stack(tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
+
+    with pytest.raises(NoPool, match=rf"^{file.parent} is not used: it belongs to another user$"):
+        find_url(environment={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_a_file_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    file = a_stack(tmp_path)
+    file.chmod(mode)
+
+    with pytest.raises(NoPool, match=rf"^{file} is not used: it can be written by other users$"):
+        find_url(environment={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
+def test_a_file_in_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    """They could put another file in its place."""
+    file = a_stack(tmp_path)
+    file.parent.chmod(mode)
+
+    with pytest.raises(NoPool, match=rf"^{file.parent} is not used: it can be written by other users$"):
+        find_url(environment={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize("linked", [".local", ".local/stack.json"])
+def test_a_symbolic_link_is_refused(tmp_path: Path, linked: str) -> None:
+    """Of a folder or of a file: its owner is not who made the link."""
+    a_stack(tmp_path / "real")
+    link = tmp_path / "here" / linked
+    link.parent.mkdir(parents=True, mode=0o700)
+    link.symlink_to(tmp_path / "real" / linked)
+
+    with pytest.raises(NoPool, match=r"it or its folder is a symbolic link$"):
+        find_url(environment={}, folder=tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://192.0.2.1:1/", "https://evil.example/", "http://127.evil.example/", "http://localhost.evil.example/", "x"],
+)
+@pytest.mark.parametrize("name", ["api_url", "endpoint_url"])
+def test_a_file_that_leads_off_this_machine_is_refused(tmp_path: Path, name: str, address: str) -> None:
+    a_stack(tmp_path, json.dumps({"api_url": "http://127.0.0.1:1", name: address}))
+
+    with pytest.raises(NoPool, match=r"it names an address that is not on this machine$"):
+        find_url(environment={}, folder=tmp_path)
+
+
+def test_an_address_found_in_a_file_gets_no_token_and_no_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker who forgot PROXYPOOL_URL sends no secret to what listens there; the same address, said, gets the token."""
+    monkeypatch.setenv("PROXYPOOL_TOKEN", "a.b.c")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.delenv("PROXYPOOL_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with service() as listener:
+        a_stack(tmp_path, json.dumps({"api_url": listener.url}))
+        listener.script = [(200, {"leases": []}, {})] * 3
+
+        with Pool() as found, Pool(listener.url) as said:
+            found.list(), said.list()
+        asyncio.run(_listed())
+
+    assert [headers.get("authorization") for _, _, headers, _ in listener.asked] == [None, "Bearer a.b.c", None]
+
+
+async def _listed() -> None:
+    async with AsyncPool() as pool:
+        await pool.request("GET", "/leases")
 
 
 def test_no_pool_anywhere_says_what_to_do(tmp_path: Path) -> None:
@@ -63,6 +162,7 @@ def test_an_address_that_is_not_an_http_url_is_refused(url: str) -> None:
         ("https://a.example", True),
         ("http://127.0.0.1:1", False),
         ("http://localhost:1", False),
+        ("http://127.a.example:1", True),  # a name, not an address of loopback
         ("http://[::1]:1", False),
     ],
 )

@@ -48,6 +48,24 @@ def test_the_same_request_is_the_same_job_in_any_spelling() -> None:
     assert read({"url": "https://shop.example/a", "job_id": "mine-1"})[0].id == "mine-1"
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("https://Bücher.Shop.example/a?b=1#c", "https://xn--bcher-kva.shop.example/a?b=1"),
+        ("HTTPS://SHOP.example:443", "https://shop.example/"),
+        ("https://shop.example:8443/%C3%A9", "https://shop.example:8443/%C3%A9"),
+    ],
+    ids=["international", "upper case and default port", "port"],
+)
+def test_a_job_stores_its_url_in_canonical_form(given: str, stored: str) -> None:
+    """B1: the host that the rules were asked for is the host that is fetched; one page in two spellings is one job."""
+    first, second = read({"url": given})[0], read({"url": stored})[0]
+
+    assert first.request.url == stored
+    assert first.request.host in stored
+    assert first.id == second.id
+
+
 def test_two_owners_jobs_of_one_id_are_two_jobs() -> None:
     ann, bob = (read({"url": "https://shop.example/", "job_id": "x"}, owner)[0] for owner in ("ann", "bob"))
 

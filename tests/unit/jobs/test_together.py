@@ -1,4 +1,4 @@
-"""Calls made together: one for all who ask at the same moment, each with its own answer or its own error."""
+"""The batcher: one call for all items submitted in one window, each with its own result or its own error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from proxypool.jobs.together import Together
+from proxypool.jobs.together import Batcher
 
 Calls = list[tuple[str, list[int]]]
 
@@ -19,8 +19,8 @@ def asked(calls: Calls, *wanted: tuple[str, int], most: int = 3) -> list[int | B
         return [one * 10 if one else KeyError(one) for one in items]
 
     async def all_of_them() -> list[int | BaseException]:
-        together = Together(call, most)
-        return await asyncio.gather(*(together.ask(*one) for one in wanted), return_exceptions=True)
+        batcher = Batcher(call, most)
+        return await asyncio.gather(*(batcher.submit(*one) for one in wanted), return_exceptions=True)
 
     return asyncio.run(all_of_them())
 
@@ -49,8 +49,8 @@ def test_who_does_not_wait_any_more_costs_the_others_nothing() -> None:
         return items
 
     async def one_leaves() -> int:
-        together = Together(call, 5)
-        leaves, stays = asyncio.create_task(together.ask(None, 1)), asyncio.create_task(together.ask(None, 2))
+        batcher = Batcher(call, 5)
+        leaves, stays = asyncio.create_task(batcher.submit(None, 1)), asyncio.create_task(batcher.submit(None, 2))
         await asyncio.sleep(0)
         leaves.cancel()
         with pytest.raises(asyncio.CancelledError):

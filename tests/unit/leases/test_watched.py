@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from proxypool.errors import ConfigurationError
-from proxypool.leases.build import bridge_of
+from proxypool.leases.build import bridge_of, watched_of
 from proxypool.leases.filters import CONDITIONS
 from proxypool.leases.watched import parse_watched
-from proxypool.settings import Settings
+from proxypool.overrides import parse
+from proxypool.settings import ROWS, Settings
 
 
 def test_filters_are_separated_by_semicolons_and_conditions_by_commas() -> None:
@@ -39,8 +39,28 @@ def test_the_least_anonymity_takes_the_better_ones_too() -> None:
         ("min_score=0.5", "'min_score' is not a filter"),
     ],
 )
-def test_a_filter_that_cannot_be_read_fails_the_start_by_name(text: str, said: str) -> None:
-    known = Settings(redis_url="redis://127.0.0.1:9", pool_low_filters=text)
+def test_a_filter_that_cannot_be_read_says_why(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_watched(text)
 
-    with pytest.raises(ConfigurationError, match=re.escape(f"POOL_LOW_FILTERS is missing or cannot be read: {said}")):
-        bridge_of(known)
+
+def test_filters_that_cannot_be_read_are_ignored_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong setting stops no function."""
+    known = Settings(
+        redis_url="redis://127.0.0.1:9", leases_table="l", proxies_table="p", state_table="s",
+        pool_low_filters=("country=us", "colour=blue"),
+    )  # fmt: skip
+
+    bridge = bridge_of(known)
+
+    assert bridge.watched == ()
+    assert "SettingsIgnored" in capsys.readouterr().out
+
+
+def test_filters_of_the_settings_have_colons_between_conditions() -> None:
+    """A comma separates the pairs of the overrides."""
+    values, _ = parse("pool_low_filters=country=us:https=true+kind=residential", ROWS)
+
+    found = watched_of(Settings(**values))  # type: ignore[arg-type]
+
+    assert [one.name for one in found] == ["country=us,https=true", "kind=residential"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from proxypool.checks.judge import read
+from proxypool.checks.judge import parse_answer
 from proxypool.local.certificates import local_certificates
 from proxypool.local.judge import Judge, serve_judge
 
@@ -34,7 +34,7 @@ def replies(sent: bytes, judge: Judge) -> bytes:
 def test_it_tells_the_peer_and_the_headers_in_their_order() -> None:
     body = replies(REQUEST, Judge(key=b"k")).partition(b"\r\n\r\n")[2]
 
-    seen = read(b"k", body, NONCE)
+    seen = parse_answer(b"k", body, NONCE)
 
     assert (seen.peer, seen.scheme) == ("127.0.0.1", "http")
     assert seen.headers == (("host", "h"), ("b", "1"), ("a", "2"))
@@ -63,7 +63,7 @@ def test_https_is_verified_under_the_local_authority_alone(tmp_path: Path) -> No
         async with serve_judge(Judge(key=b"k"), port=0, context=certificates.server_context()) as (_, port):
             async with httpx.AsyncClient(verify=trusted, trust_env=False) as client:
                 response = await client.get(f"https://127.0.0.1:{port}/", params={"nonce": NONCE})
-            return read(b"k", response.content, NONCE).scheme
+            return parse_answer(b"k", response.content, NONCE).scheme
 
     assert asyncio.run(ask(ssl.create_default_context(cafile=certificates.ca_file))) == "https"
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -17,7 +17,8 @@ from rich.console import Console
 from tests.support.builders import NOW, a_record
 
 STACK = Running(
-    api_url="http://127.0.0.1:4566/_aws/execute-api/abc", redis_url="", endpoint_url="", pid=1, outputs={},
+    api_url="http://127.0.0.1:4566/_aws/execute-api/abc", redis_url="", endpoint_url="http://127.0.0.1:4566",
+    access_key="0123456789abcdef", pid=1, outputs={},
     judge_url="http://127.0.0.1:8790/", farm=None, seconds={}, children={"farm": 2},
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Names are resolved once, and all of their addresses are vetted."""
+"""A name is resolved once, and all of its addresses are vetted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_name_with_one_forbidden_address_is_refused(addresses: tuple[str, ...]
 
 
 def test_a_name_without_an_address_is_refused() -> None:
-    """Nothing to connect to."""
+    """An empty lookup result is an error."""
     with pytest.raises(AddressRefused) as caught:
         _resolve()
 
@@ -45,25 +45,25 @@ def test_a_literal_is_vetted_without_a_lookup() -> None:
     assert caught.value.reason == "loopback"
 
 
-def test_the_judge_is_not_asked_as_a_proxy() -> None:
+def test_the_judge_is_refused_as_a_proxy() -> None:
     """Input 13."""
     with pytest.raises(AddressRefused) as caught:
-        asyncio.run(resolve("judge.example", 80, allow_loopback=False, own=frozenset({"judge.example"})))
+        asyncio.run(resolve("judge.example", 80, allow_loopback=False, own_endpoints=frozenset({"judge.example"})))
 
     assert caught.value.reason == "ours"
 
 
-def test_private_networks_open_by_the_table_and_metadata_never_does() -> None:
-    """Case 16: a source that may name private addresses passes a table without them."""
+def test_a_table_without_private_networks_still_refuses_metadata_and_loopback() -> None:
+    """Case 16: a source that permits private addresses passes a table without them."""
     table = tuple(entry for entry in FORBIDDEN if entry[1] is not Refusal.PRIVATE)
 
-    def reach(host: str) -> str:
+    def resolve_or_reason(host: str) -> str:
         try:
             return asyncio.run(resolve(host, 80, allow_loopback=False, networks=table))[0]
-        except AddressRefused as refused:
-            return refused.reason
+        except AddressRefused as error:
+            return error.reason
 
-    assert [reach(host) for host in ("10.0.0.1", "[fd12::1]")] == ["10.0.0.1", "fd12::1"]
-    assert [reach(host) for host in ("169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "127.0.0.1")] == [
+    assert [resolve_or_reason(host) for host in ("10.0.0.1", "[fd12::1]")] == ["10.0.0.1", "fd12::1"]
+    assert [resolve_or_reason(host) for host in ("169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "127.0.0.1")] == [
         "link_local", "metadata", "metadata", "loopback",
     ]  # fmt: skip

@@ -21,12 +21,12 @@ def test_the_text_of_a_proxy_hides_its_password() -> None:
     assert str(proxy) == "http://u%40x:***@198.51.100.1:8080"
 
 
-def test_the_url_percent_encodes_what_would_break_it() -> None:
+def test_the_url_percent_encodes_reserved_characters() -> None:
     """Case 9."""
     assert a_proxy(username="user", password="p@ss#1").url == "http://user:p%40ss%231@198.51.100.1:8080"
 
 
-def test_an_ipv6_host_stands_in_brackets() -> None:
+def test_an_ipv6_host_is_in_brackets_in_the_url() -> None:
     assert Proxy(Protocol.SOCKS5, "2001:db8::1", 1080).url == "socks5://[2001:db8::1]:1080"
 
 
@@ -35,7 +35,7 @@ def test_an_ipv6_host_stands_in_brackets() -> None:
     st.text(st.characters(min_codepoint=33, max_codepoint=126)),
 )
 def test_moving_a_character_between_user_and_password_is_another_proxy(user: str, password: str) -> None:
-    """Case 8: the parts cannot run into each other."""
+    """Case 8: the fields are delimited in the hash."""
     if password:
         assert (
             a_proxy(username=user, password=password).id

@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from proxypool.sources.cron import parse_schedule
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from proxypool.sources import cron
+from proxypool.sources.cron import MAX_LOOK_BACK, parse_schedule
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import is_due, is_newly_stale
 
@@ -54,6 +57,78 @@ def test_a_schedule_that_cannot_be_read_is_refused(text: str) -> None:
     """At registration, not at the first scrape."""
     with pytest.raises(ValueError):
         parse_schedule(text)
+
+
+FIELDS = st.one_of(st.just("*"), st.integers(0, 6).map(str), st.just("1-4"), st.just("*/5"), st.just("0,3,6"))
+CRONS = st.tuples(
+    FIELDS, FIELDS, st.sampled_from(["*", "1", "28-31", "29"]), st.sampled_from(["*", "2", "JAN,FEB"]), FIELDS
+)
+
+
+def due_by_the_minute(fields: tuple[str, ...], last: datetime, now: datetime) -> bool:
+    """The definition: one of the minutes in (last, now] matches all fields."""
+    ranges = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+    named = [part.replace("JAN,FEB", "1,2") for part in fields]
+    minutes, hours, days, months, weekdays = (
+        cron._values(part, *bounds) for part, bounds in zip(named, ranges, strict=True)
+    )
+    at = now.replace(second=0, microsecond=0)
+    while at > last:
+        if (at.minute in minutes and at.hour in hours and at.day in days and at.month in months
+                and at.isoweekday() % 7 in {day % 7 for day in weekdays}):  # fmt: skip
+            return True
+        at -= timedelta(minutes=1)
+    return False
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    fields=CRONS,
+    now=st.timedeltas(timedelta(0), timedelta(days=75)).map(lambda past: datetime(2023, 12, 25, tzinfo=UTC) + past),
+    ago=st.timedeltas(timedelta(0), timedelta(days=4)),
+)
+@example(("0", "3", "29", "2", "*"), datetime(2024, 2, 29, 3, 0, tzinfo=UTC), timedelta(minutes=1))
+@example(("0", "3", "29", "2", "*"), datetime(2024, 3, 1, 0, 0, tzinfo=UTC), timedelta(days=1))
+def test_the_arithmetic_agrees_with_a_search_by_the_minute(
+    fields: tuple[str, ...], now: datetime, ago: timedelta
+) -> None:
+    """B5: the same answers as the definition, without its 1,440 steps a day; 29 February 2024 is in the range."""
+    assert parse_schedule(f"cron({' '.join(fields)})")(now - ago, now) is due_by_the_minute(fields, now - ago, now)
+
+
+@pytest.mark.parametrize(
+    ("now", "due"),
+    [
+        (datetime(2028, 2, 29, 3, 0, tzinfo=UTC), True),
+        (datetime(2028, 2, 29, 2, 59, tzinfo=UTC), False),
+        (datetime(2028, 3, 1, 0, 0, tzinfo=UTC), True),
+        (datetime(2027, 3, 1, 3, 0, tzinfo=UTC), False),  # no leap year
+    ],
+)
+def test_a_schedule_of_29_february_fires_in_leap_years(now: datetime, due: bool) -> None:
+    assert parse_schedule("cron(0 3 29 2 ?)")(now - timedelta(days=2), now) is due
+
+
+def test_a_source_last_scraped_31_days_ago_is_due_whatever_its_schedule() -> None:
+    rare = parse_schedule("cron(0 3 1 1 ? 2199)")
+
+    assert rare(NOW - MAX_LOOK_BACK, NOW)
+    assert not rare(NOW - MAX_LOOK_BACK + timedelta(seconds=1), NOW)
+
+
+def test_a_rare_schedule_takes_a_step_a_day_not_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: one subtraction of a timedelta per day looked back."""
+    made: list[object] = []
+
+    def counting(**parts: float) -> timedelta:
+        made.append(parts)
+        return timedelta(**parts)
+
+    is_due = parse_schedule("cron(0 3 1 1 ?)")
+    monkeypatch.setattr(cron, "timedelta", counting)
+
+    assert not is_due(NOW - timedelta(days=30), NOW)
+    assert len(made) == 31
 
 
 def test_a_source_that_asked_for_a_pause_gets_it() -> None:

@@ -1,4 +1,4 @@
-"""Lists as people have them: what is read, what is rejected, and that nothing breaks the parsers."""
+"""Lists as they occur in practice: layouts, rejection reasons, and robustness against arbitrary input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.sources.formats import REASONS, Parsed, formats, parse
+from proxypool.sources.formats import REASONS, ParseResult, formats, parse
 from proxypool.sources.formats.line import parse_line
 
 
@@ -18,7 +18,7 @@ def _urls(text: str | bytes, name: str = "auto") -> list[str]:
     return [proxy.url for proxy in _parse(text, name).proxies]
 
 
-def _parse(text: str | bytes, name: str = "auto") -> Parsed:
+def _parse(text: str | bytes, name: str = "auto") -> ParseResult:
     raw = text if isinstance(text, bytes) else text.encode()
     return parse(name, raw, default_protocol=Protocol.HTTP)
 
@@ -26,7 +26,7 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
 @pytest.mark.parametrize(
     ("line", "url"),
     [
-        ("198.51.100.1:80", "http://198.51.100.1:80"),  # case 11, one layout each
+        ("198.51.100.1:80", "http://198.51.100.1:80"),  # case 11: one row per layout
         ("198.51.100.1:1080@socks4", "socks4://198.51.100.1:1080"),
         ("198.51.100.1:80:u:p", "http://u:p@198.51.100.1:80"),
         ("u:p@198.51.100.1:80", "http://u:p@198.51.100.1:80"),
@@ -41,7 +41,7 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
         ("198.51.100.1:80  # note", "http://198.51.100.1:80"),
         ("198.51.100.1:80#Germany", "http://198.51.100.1:80"),
         ("198.51.100.1:80  // was socks5", "http://198.51.100.1:80"),
-        ("198.51.100.1 8080", "http://198.51.100.1:8080"),  # columns, by every usual separator
+        ("198.51.100.1 8080", "http://198.51.100.1:8080"),  # columns, with each usual separator
         ("198.51.100.1;8080;US;elite", "http://198.51.100.1:8080"),
         ("198.51.100.1,8080,socks5,120", "socks5://198.51.100.1:8080"),
         ("198.51.100.1:8080|SOCKS4|DE", "socks4://198.51.100.1:8080"),
@@ -51,7 +51,7 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
         ("socks5\t198.51.100.1\t1080", "socks5://198.51.100.1:1080"),
         ("pr.example.net;7777;US", "http://pr.example.net:7777"),
         ("u:p@198.51.100.1:80,US", "http://u:p@198.51.100.1:80"),
-        ("198.51.100.1:80:u:p;w", "http://u:p%3Bw@198.51.100.1:80"),  # a separator inside of a password
+        ("198.51.100.1:80:u:p;w", "http://u:p%3Bw@198.51.100.1:80"),  # a separator inside a password
         (
             "u-sess-{session}-cc-{country}:p@gw.example.net:7000",
             "http://u-sess-%7Bsession%7D-cc-%7Bcountry%7D:p@gw.example.net:7000",
@@ -59,12 +59,12 @@ def _parse(text: str | bytes, name: str = "auto") -> Parsed:
         ("Bücher.example:80", "http://xn--bcher-kva.example:80"),
     ],
 )
-def test_a_line_is_read_in_every_usual_layout(line: str, url: str) -> None:
+def test_a_line_is_parsed_in_every_usual_layout(line: str, url: str) -> None:
     """Cases 9, 11, 12; input 18."""
     assert _urls(line) == [url]
 
 
-def test_layouts_of_one_proxy_are_one_proxy() -> None:
+def test_different_layouts_of_one_proxy_are_one_proxy() -> None:
     """Case 11, input 17."""
     lines = ["198.51.100.1:80:u:p", "u:p@198.51.100.1:80", "http://198.51.100.1:80@u:p", "HTTP://u:p@198.51.100.1:80/"]
 
@@ -78,7 +78,7 @@ def test_three_passwords_at_one_gateway_are_three_proxies() -> None:
     assert len({proxy.id for proxy in parsed.proxies}) == 3
 
 
-def test_a_bad_line_costs_one_line() -> None:
+def test_an_invalid_line_rejects_one_line_only() -> None:
     """Case 14."""
     parsed = _parse("198.51.100.1:80\n127:0:0:1:80\n198.51.100.2:80\n198.51.100.3:80\n")
 
@@ -128,8 +128,8 @@ def test_a_rejected_line_is_counted_with_its_reason(line: str, reason: str) -> N
         b"\t198.51.100.1:80 \xe4\n",
     ],
 )
-def test_marks_line_ends_and_encodings_do_not_matter(raw: bytes) -> None:
-    """Input 26: and blank lines and comments are no rejected rows."""
+def test_byte_order_marks_line_endings_and_encodings_are_handled(raw: bytes) -> None:
+    """Input 26: and blank lines and comments are not rejected rows."""
     parsed = _parse(raw)
 
     assert ([str(proxy) for proxy in parsed.proxies], dict(parsed.rejected)) == (["http://198.51.100.1:80"], {})
@@ -146,10 +146,10 @@ def test_marks_line_ends_and_encodings_do_not_matter(raw: bytes) -> None:
             '[{"ip":"198.51.100.4","port":1,"type":"HTTP, SOCKS5"}]',
             ["http://198.51.100.4:1", "socks5://198.51.100.4:1"],
         ),
-        ("[2001:db8::1]:80", ["http://[2001:db8::1]:80"]),  # begins as JSON does
+        ("[2001:db8::1]:80", ["http://[2001:db8::1]:80"]),  # starts like JSON
     ],
 )
-def test_json_is_recognised_by_its_usual_names(text: str, urls: list[str]) -> None:
+def test_json_is_parsed_by_its_usual_field_names(text: str, urls: list[str]) -> None:
     """Case 15."""
     assert _urls(text) == urls
 
@@ -170,14 +170,14 @@ def test_json_that_is_not_strict_is_one_rejected_row(text: str) -> None:
     assert (parsed.proxies, dict(parsed.rejected)) == ((), {"not_json": 1})
 
 
-def test_json_nested_too_deep_is_counted() -> None:
-    """Input 27: below the parser's own bound."""
+def test_json_that_is_nested_too_deeply_is_rejected() -> None:
+    """Input 27: below the JSON parser's own limit."""
     parsed = _parse("[" * 40 + '{"ip":"198.51.100.4","port":80}' + "]" * 40, "json")
 
     assert (parsed.proxies, dict(parsed.rejected)) == ((), {"too_deep": 1})
 
 
-_PIECES = st.sampled_from(
+_FRAGMENTS = st.sampled_from(
     ["198.51.100.1", ":", "80", "@", "u:p", "{", "}", "[", "]", '"', ",", "ip", "port", "<table>", "<tr>", "<td>", "</td>", "</table>",
      "\n", "\r", "\t", " ", ";", "|", "http://", "socks5", "#", "%40", "{session}", "xn--", "é", "\0", "\x1b", "٨", "//", "<html>"]
 )  # fmt: skip
@@ -186,13 +186,13 @@ _PIECES = st.sampled_from(
 @given(
     st.sampled_from([*sorted(formats()), "json:a.0"]),
     st.binary(max_size=300)
-    | st.lists(_PIECES, max_size=60).map("".join).map(str.encode)
-    | st.lists(_PIECES, max_size=60).map(lambda pieces: gzip.compress("".join(pieces).encode(), mtime=0))
+    | st.lists(_FRAGMENTS, max_size=60).map("".join).map(str.encode)
+    | st.lists(_FRAGMENTS, max_size=60).map(lambda pieces: gzip.compress("".join(pieces).encode(), mtime=0))
     | st.binary(max_size=100).map(lambda raw: b"PK\x03\x04" + raw)
     | st.binary(max_size=100).map(lambda raw: b"\xff\xfe" + raw),
 )
-def test_no_bytes_break_a_format(name: str, raw: bytes) -> None:
-    """Inputs 26 and 28, I18: no exception, no more rows than the input can hold, and no reason out of the closed set."""
+def test_arbitrary_bytes_do_not_break_a_format(name: str, raw: bytes) -> None:
+    """Inputs 26 and 28, I18: no exception, no more rows than the input can contain, only reasons of the closed set."""
     parsed = parse(name, raw, default_protocol=Protocol.HTTP)
     size = len(raw) if raw[:2] != b"\x1f\x8b" else 20 * 60
 
@@ -201,18 +201,18 @@ def test_no_bytes_break_a_format(name: str, raw: bytes) -> None:
     assert set(parsed.rejected) <= REASONS
 
 
-@given(st.lists(_PIECES, max_size=12).map("".join))
-def test_the_quick_way_and_the_careful_one_agree(line: str) -> None:
-    """The layouts that are split at colons give what `parse_line` gives."""
+@given(st.lists(_FRAGMENTS, max_size=12).map("".join))
+def test_the_fast_path_and_parse_line_agree(line: str) -> None:
+    """Splitting at colons gives the same result as `parse_line`."""
     line = line.replace("\n", "").replace("\r", "").strip()
     if line[:1] in ("", "{", "<", "#", ";") or line.startswith("//"):
         return
     try:
-        careful = [parse_line(line, Protocol.HTTP)]
+        expected = [parse_line(line, Protocol.HTTP)]
     except AddressRefused:
-        careful = []
+        expected = []
 
-    assert list(_parse(line, "lines").proxies) == careful
+    assert list(_parse(line, "lines").proxies) == expected
 
 
 _TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, blacklist_categories=("Cs", "Cc")), max_size=40)
@@ -224,10 +224,10 @@ _TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, blacklist
     st.integers(1, 65_535).filter(lambda port: port != 25),
     st.none() | st.tuples(_TEXTS.filter(bool), st.none() | _TEXTS),
 )
-def test_a_proxy_is_the_same_after_its_own_url(
+def test_parsing_the_url_of_a_proxy_returns_the_same_proxy(
     protocol: Protocol, host: str, port: int, login: tuple[str, str | None] | None
 ) -> None:
-    """Case 9, input 17: credentials survive byte for byte, percent signs included; a second time changes nothing."""
+    """Case 9, input 17: credentials are preserved byte for byte, including percent signs; the id is stable."""
     proxy = Proxy(protocol, host, port, *(login or (None, None)))
 
     for name in ("lines", "auto"):
@@ -236,11 +236,11 @@ def test_a_proxy_is_the_same_after_its_own_url(
     as_json = json.dumps(
         [{"protocol": protocol, "host": host, "port": port, "username": proxy.username, "password": proxy.password}]
     )
-    assert [one.id for one in _parse(as_json, "json").proxies] == [proxy.id]
+    assert [parsed.id for parsed in _parse(as_json, "json").proxies] == [proxy.id]
 
 
 @given(_TEXTS.filter(lambda text: text and not set(text) & set(":@ \t#") and not any(map(str.isspace, text))), _TEXTS)
-def test_what_stands_behind_colons_is_taken_as_it_is(username: str, password: str) -> None:
+def test_credentials_after_colons_are_literal(username: str, password: str) -> None:
     """Case 11: nothing is percent-encoded in host:port:user:pass."""
     if any(map(str.isspace, password)) or "@" in password:
         return

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxypool.local import template
 from proxypool.proxies.proxy import Status
+from proxypool.settings import ROWS
 from proxypool.sources.caps import Caps, largest_network, within
 from proxypool.sources.seen import Mark, Seen, network_of, unpack
 
@@ -121,7 +120,5 @@ def test_the_largest_network_is_counted() -> None:
 
 
 def test_what_pruning_removed_comes_back_once_in_seven_days_at_most() -> None:
-    """A row that came back was first seen then, and goes after DeadRetentionDays at the earliest."""
-    parameters = template.load(Path(__file__).parents[3] / "template.yaml")["Parameters"]
-
-    assert parameters["DeadRetentionDays"]["MinValue"] >= 7
+    """A row that came back was first seen then, and is removed after dead_retention_days at the earliest."""
+    assert ROWS["dead_retention_days"].low >= 7

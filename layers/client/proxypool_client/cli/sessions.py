@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from proxypool_client import clock
 from proxypool_client.api import Api, find_url
 from proxypool_client.cli.output import Exit, client_errors, fail
 from proxypool_client.cli.request import Json, Url, path_part
@@ -49,7 +49,7 @@ def export(
     """Print a session's cookies."""
     with client_errors(as_json=False):
         found = session_of(Api(find_url(url)).request("GET", f"/sessions/{path_part(name)}"))
-        cookies = found.jar.live(now=time.time())
+        cookies = found.jar.live(now=clock.now().timestamp())
         typer.echo(to_netscape(cookies) if netscape else json.dumps(to_json(cookies), indent=1))
 
 

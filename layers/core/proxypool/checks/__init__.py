@@ -1,1 +1,3 @@
-"""Checks: does a proxy work, what does it show of us, does it alter what it carries; and what follows for its record."""
+"""Checks: whether a proxy works, how anonymous it is and whether it alters content; and the resulting updates of its
+record.
+"""

@@ -1,4 +1,4 @@
-"""What a request through the proxy shows of us and of the proxy. Pure: compares with what a direct request shows."""
+"""Anonymity level of a proxy, from the headers that the judge received. Pure."""
 
 from __future__ import annotations
 
@@ -9,44 +9,49 @@ from urllib.parse import unquote
 
 from proxypool.proxies.proxy import Anonymity
 
-_REVEALING = frozenset(
+_PROXY_HEADERS = frozenset(
     {
         "via", "forwarded", "x-real-ip", "x-client-ip", "client-ip", "true-client-ip", "x-originating-ip", "x-remote-ip",
         "x-remote-addr", "x-cluster-client-ip", "cf-connecting-ip", "from", "x-bluecoat-via", "x-cache", "proxy",
     }
 )  # fmt: skip
-_REVEALING_STARTS = ("x-forwarded", "proxy-", "x-proxy")
-_OF_THE_JUDGE = "host"  # holds the judge's own address, in whatever spelling a proxy gives it
-_V6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+_PROXY_HEADER_PREFIXES = ("x-forwarded", "proxy-", "x-proxy")
+_HOST_HEADER = "host"  # the judge's own address, in any spelling that a proxy uses
+_IPV6_CANDIDATE = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
 
-Address = IPv4Address | IPv6Address
+IPAddress = IPv4Address | IPv6Address
 
 
-def anonymity(
-    headers: Iterable[tuple[str, str]], *, own: frozenset[str], direct: frozenset[tuple[str, str]]
+def anonymity_level(
+    headers: Iterable[tuple[str, str]], *, own_addresses: frozenset[str], direct_headers: frozenset[tuple[str, str]]
 ) -> Anonymity:
-    """The level that the judge's headers show; `own` are our addresses, `direct` the headers of a direct request."""
-    added = [pair for pair in headers if pair not in direct and pair[0] != _OF_THE_JUDGE]
+    """The level of a request with these headers (lower-case names, values).
+
+    `own_addresses` are the pool's IP addresses. `direct_headers`, those of a request without a proxy, are ignored.
+    """
+    added = [pair for pair in headers if pair not in direct_headers and pair[0] != _HOST_HEADER]
     if not added:
         return Anonymity.ELITE
-    addresses = [_address(text) for text in own]
-    if any(address and _names(text, address) for _, text in added for address in addresses):
+    own_ips = [_parse_address(text) for text in own_addresses]
+    if any(address and _contains_address(text, address) for _, text in added for address in own_ips):
         return Anonymity.TRANSPARENT
-    if any(name in _REVEALING or name.startswith(_REVEALING_STARTS) for name, _ in added):
+    if any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIXES) for name, _ in added):
         return Anonymity.ANONYMOUS
     return Anonymity.ELITE
 
 
-def _names(text: str, address: Address) -> bool:
-    """Whether the address stands in the text in any spelling, and not merely as a part of a longer one."""
+def _contains_address(text: str, address: IPAddress) -> bool:
+    """True if the text contains the address in any spelling, but not as a part of a longer one."""
     plain = unquote(text)
     if isinstance(address, IPv4Address):
-        return any(re.search(pattern, plain, re.IGNORECASE) for pattern in _spellings(address)) or _has(plain, address)
-    return _has(plain, address)
+        return any(re.search(pattern, plain, re.IGNORECASE) for pattern in _ipv4_patterns(address)) or _contains_ipv6(
+            plain, address
+        )
+    return _contains_ipv6(plain, address)
 
 
-def _spellings(address: IPv4Address) -> Iterable[str]:
-    """Dotted, with leading zeros, as in host names (203-0-113-9), as one number, and in hexadecimal."""
+def _ipv4_patterns(address: IPv4Address) -> Iterable[str]:
+    """Patterns for dotted, zero-padded, dashed (203-0-113-9), decimal and hexadecimal spellings."""
     octets = str(address).split(".")
     yield r"(?<![0-9.])" + r"\.".join(f"0*{octet}" for octet in octets) + r"(?![0-9]|\.[0-9])"
     yield r"(?<![0-9])" + "[-_]".join(octets) + r"(?![0-9]|-[0-9])"
@@ -54,16 +59,16 @@ def _spellings(address: IPv4Address) -> Iterable[str]:
     yield rf"(?<![0-9a-f])(?:0x)?{int(address):08x}(?![0-9a-f])"
 
 
-def _has(text: str, address: Address) -> bool:
-    """Whether an IPv6 spelling in the text is this address; mapped and translated IPv4 addresses count as themselves."""
-    return any(_address(candidate) == address for candidate in _V6.findall(text))
+def _contains_ipv6(text: str, address: IPAddress) -> bool:
+    """True if the text contains this address in IPv6 notation, which for IPv4 is IPv4-mapped or 6to4."""
+    return any(_parse_address(candidate) == address for candidate in _IPV6_CANDIDATE.findall(text))
 
 
-def _address(text: str) -> Address | None:
+def _parse_address(text: str) -> IPAddress | None:
     try:
-        found = ip_address(text)
+        address = ip_address(text)
     except ValueError:
         return None
-    if isinstance(found, IPv6Address):
-        return found.ipv4_mapped or found.sixtofour or found
-    return found
+    if isinstance(address, IPv6Address):
+        return address.ipv4_mapped or address.sixtofour or address
+    return address

@@ -1,4 +1,4 @@
-"""A batch of checks under way: whose claims are open, what waits for the end, what came of it."""
+"""State of one batch of checks: open claims, collected results, deferred results."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from proxypool.checks.check import Check
-from proxypool.checks.freeze import is_held
+from proxypool.checks.freeze import removes_from_ready
 from proxypool.proxies.record import ProxyRecord
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a batch did: the counts, and the proxies whose messages must come again."""
+class BatchResult:
+    """Counts by verdict, and the ids of the proxies whose messages must be delivered again."""
 
     counts: Counter[str] = field(default_factory=Counter)
     unfinished: set[str] = field(default_factory=set)
@@ -20,18 +20,18 @@ class Outcome:
 
 @dataclass(slots=True)
 class Batch:
-    """One batch under way: whose claims are open, under which sweep each was asked, whose results wait for the end."""
+    """One batch in progress. `open_claims` and `sweep_ids` have proxy ids as keys."""
 
     open_claims: dict[str, ProxyRecord]
-    sweeps: dict[str, str]
-    outcome: Outcome
-    results: list[tuple[str, ProxyRecord, Check]] = field(default_factory=list)
-    held: list[Check] = field(default_factory=list)
-    crossed: bool = False  # whether a proxy became active, or ceased to be
+    sweep_ids: dict[str, str]
+    result: BatchResult
+    checks: list[tuple[str, ProxyRecord, Check]] = field(default_factory=list)  # sweep id, record before, check
+    deferred: list[Check] = field(default_factory=list)
+    active_set_changed: bool = False  # True once a proxy became active or stopped being active
 
-    def take(self, page: list[Check]) -> list[Check]:
-        """Notes results; returns those that may be written at once."""
-        self.results += [(self.sweeps[one.proxy_id], self.open_claims[one.proxy_id], one) for one in page]
-        held = [one for one in page if is_held(self.open_claims[one.proxy_id], one)]
-        self.held += held
-        return [one for one in page if one not in held]
+    def add(self, page: list[Check]) -> list[Check]:
+        """Collects checks; returns those that can be written at once, without the deferred ones."""
+        self.checks += [(self.sweep_ids[check.proxy_id], self.open_claims[check.proxy_id], check) for check in page]
+        deferred = [check for check in page if removes_from_ready(self.open_claims[check.proxy_id], check)]
+        self.deferred += deferred
+        return [check for check in page if check not in deferred]

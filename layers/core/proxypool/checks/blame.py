@@ -1,25 +1,26 @@
-"""Whose fault a failed stage is. Pure.
+"""Maps the reason of a failed stage to the party at fault. Pure.
 
-The judge was asked directly before the batch, and again where a failure looks like its own: a bad status is then the proxy's.
+The judge is probed directly before the batch, and again when a failure could be its own: a bad status is then blamed on
+the proxy.
 """
 
 from __future__ import annotations
 
 from proxypool.checks.check import Blame, Reason, Verdict
 
-_OTHERS = {
+_BLAME_BY_REASON = {
     Reason.CREDENTIALS: Blame.CREDENTIALS,
-    Reason.NO_ROUTE: Blame.OURS,  # Lambda has no IPv6 egress
-    Reason.UNSUPPORTED: Blame.OURS,
+    Reason.NO_ROUTE: Blame.POOL,  # Lambda has no IPv6 egress
+    Reason.UNSUPPORTED: Blame.POOL,
     Reason.JUDGE_DOWN: Blame.JUDGE,
 }
 
 
-def blame(reason: Reason) -> Blame:
-    """The one whose fault it is."""
-    return _OTHERS.get(reason, Blame.PROXY)
+def blame_for(reason: Reason) -> Blame:
+    """The party at fault; the proxy unless the table names another."""
+    return _BLAME_BY_REASON.get(reason, Blame.PROXY)
 
 
-def verdict(reason: Reason) -> Verdict:
-    """Failed where the proxy or its credentials are to blame, else inconclusive."""
-    return Verdict.FAILED if blame(reason) in (Blame.PROXY, Blame.CREDENTIALS) else Verdict.INCONCLUSIVE
+def verdict_for(reason: Reason) -> Verdict:
+    """FAILED if the proxy or its credentials are to blame, else INCONCLUSIVE."""
+    return Verdict.FAILED if blame_for(reason) in (Blame.PROXY, Blame.CREDENTIALS) else Verdict.INCONCLUSIVE

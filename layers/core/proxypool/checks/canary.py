@@ -1,11 +1,12 @@
-"""The judge's canary: a page that invites alteration, made of a nonce and the judge's key, whose digest we therefore know.
+"""The judge's canary page: HTML that invites injection, derived from a nonce and the judge's key, so its digest is
+known.
 
-Pure, standard library only. Nobody who lacks the key can make the page, and none is ever asked for twice.
+Pure, standard library only. The page cannot be made without the key, and each nonce is used once.
 """
 
 from __future__ import annotations
 
-from proxypool.checks.mac import mac
+from proxypool.checks.mac import hmac_hex
 
 _LINES = 16
 _PAGE = """<!doctype html>
@@ -22,7 +23,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def canary(key: bytes | None, nonce: str) -> bytes:
-    """The page for this nonce: about 1.7 KB of HTML that an injector finds everything in that it looks for."""
-    lines = [mac(key or b"", f"{nonce}{number}") for number in range(_LINES)]
+def canary_page(key: bytes | None, nonce: str) -> bytes:
+    """The page for this nonce: about 1.7 KB of HTML with everything that content injectors look for."""
+    lines = [hmac_hex(key or b"", f"{nonce}{number}") for number in range(_LINES)]
     return _PAGE.format(title=lines[0][:16], lines="\n".join(lines)).encode()

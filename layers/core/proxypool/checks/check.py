@@ -1,4 +1,4 @@
-"""A check: the result of one probe of one proxy. An expected failure is data, with the one to blame for it."""
+"""A check: the result of one probe of one proxy. An expected failure is data, with the party to blame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxypool.proxies.proxy import Anonymity, Protocol
 
 
 class Verdict(StrEnum):
-    """What a check says about the proxy; an inconclusive one says nothing."""
+    """Result of a check; INCONCLUSIVE leaves the proxy's status and score unchanged."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -18,36 +18,38 @@ class Verdict(StrEnum):
 
 
 class Blame(StrEnum):
-    """Whose fault a failure is; only the first two touch the proxy."""
+    """The party at fault for a failure; only PROXY and CREDENTIALS affect the proxy."""
 
     PROXY = "proxy"
     CREDENTIALS = "credentials"
     TARGET = "target"
     JUDGE = "judge"
-    OURS = "ours"
+    POOL = "ours"
 
 
-class Basis(StrEnum):
-    """Which judge the anonymity rests on: each sees other headers."""
+class JudgeKind(StrEnum):
+    """Kind of judge behind an anonymity level: each sees different headers."""
 
-    CLOUDFRONT = "cloudfront"  # ours behind CloudFront, which strips some headers (X-Real-IP, Proxy-Connection, …)
-    RAW = "raw"  # ours on a host of its own: sees each byte
-    ECHO = "echo"  # somebody else's echo service: nothing is signed
+    CLOUDFRONT = (
+        "cloudfront"  # the pool's judge behind CloudFront, which strips some headers (X-Real-IP, Proxy-Connection, …)
+    )
+    RAW = "raw"  # the pool's judge on its own host: sees every byte
+    ECHO = "echo"  # a third-party echo service: answers are unsigned
 
 
 class TargetVerdict(StrEnum):
-    """What a target rule found for one proxy; it says nothing of the proxy anywhere else."""
+    """Result of a target rule for one proxy; it concerns this target only."""
 
     OK = "ok"
-    BANNED = "banned"  # the target answered, and not as it answers those whom it serves
-    FAILED = "failed"  # no answer of the target came through
+    BANNED = "banned"  # the target's answer does not match the rule
+    FAILED = "failed"  # no answer, or a server error
 
 
 class Reason(StrEnum):
-    """Why a check did not pass, or what it found on the way."""
+    """Why a check failed, or the first failure in a check that passed."""
 
     NO_ROUTE = "no_route"
-    UNSUPPORTED = "unsupported"  # the protocol has no words for such a target
+    UNSUPPORTED = "unsupported"  # the proxy protocol cannot address such a target
     ADDRESS_REFUSED = "address_refused"
     REFUSED = "connection_refused"
     CLOSED = "connection_closed"
@@ -58,7 +60,7 @@ class Reason(StrEnum):
     TLS_FAILED = "tls_failed"
     CREDENTIALS = "credentials_refused"
     REDIRECT = "unexpected_redirect"
-    CONNECT_REFUSED = "connect_refused"  # the proxy was asked for a tunnel and said no
+    CONNECT_REFUSED = "connect_refused"  # the proxy refused to open a tunnel
     BAD_STATUS = "bad_status"
     CONTENT_MISMATCH = "content_mismatch"
     NONCE_MISSING = "nonce_missing"
@@ -66,14 +68,18 @@ class Reason(StrEnum):
     REPLAYED = "replayed"
     UNSIGNED = "unsigned"
     TAMPERED = "tampered"
-    LOOP = "loop"  # the exit is our own address, or none of the public network
+    LOOP = "loop"  # the exit IP is our own address or not public
     JUDGE_DOWN = "judge_down"
-    OTHER_PROTOCOL = "other_protocol"  # it works, but speaks another protocol than its list says
+    OTHER_PROTOCOL = "other_protocol"  # works, but with another protocol than listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One probe's result. `timings_ms` has one entry per stage that ended; `latency_ms` is of the plain request."""
+    """Result of one probe.
+
+    `timings_ms` has one entry per finished stage; `latency_ms` is the duration of the plain HTTP request, None if the
+    check did not pass.
+    """
 
     proxy_id: str
     checked_at: datetime
@@ -82,21 +88,21 @@ class Check:
     blame: Blame | None = None
     timings_ms: dict[str, float] = field(default_factory=dict)
     latency_ms: float | None = None
-    exits: tuple[str, ...] = ()  # every exit address that was seen, the one that counts last
+    exits: tuple[str, ...] = ()  # all observed exit IPs, the current one last
     country: str | None = None
     region: str | None = None
     asn: int | None = None
     anonymity: Anonymity | None = None
-    basis: Basis | None = None
-    https: bool | None = None  # None: not asked this time
+    basis: JudgeKind | None = None
+    https: bool | None = None  # None: not checked this time
     signed: bool = False
     tampered: bool = False
     targets: dict[str, TargetVerdict] = field(default_factory=dict)  # by host
-    spoken: Protocol | None = None  # with OTHER_PROTOCOL: the one that works
-    full: bool = True  # False: HTTPS, integrity and targets were left out
-    frozen: bool = False  # recorded, and without effect on the proxy
+    detected_protocol: Protocol | None = None  # with OTHER_PROTOCOL: the one that works
+    full: bool = True  # False: HTTPS, integrity and targets were skipped
+    frozen: bool = False  # recorded during a freeze, without effect on the proxy
 
     @property
     def exit_ip(self) -> str | None:
-        """The exit address that counts: of the HTTPS leg where there was one."""
+        """The current exit IP: that of the HTTPS request if there was one. None if unknown."""
         return self.exits[-1] if self.exits else None

@@ -1,4 +1,4 @@
-"""What all checks of a batch share: the judges, one TLS context, our own addresses, the rules, the limits."""
+"""`CheckContext`: shared state of a batch of checks. `Probe`: state of one check."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from proxypool.checks.check import Basis, Reason, TargetVerdict
+from proxypool.checks.check import JudgeKind, Reason, TargetVerdict
 from proxypool.checks.geo import Locate
-from proxypool.checks.judge import Seen
-from proxypool.checks.rule import Rule
+from proxypool.checks.judge import Observation
+from proxypool.checks.rule import TargetRule
 from proxypool.errors import ProxyPoolError
 from proxypool.network.address import Url
-from proxypool.network.tunnel import Hop, Login, Wire
-from proxypool.proxies.proxy import SESSION, Anonymity, Proxy
+from proxypool.network.tunnel import Connection, Credentials, ProxyHop
+from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Proxy
 
-AGENT: Final = "proxypool-check/1"
-_PORTS: Final = {"http": 80, "https": 443}
+USER_AGENT: Final = "proxypool-check/1"
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class StageFailed(ProxyPoolError):
-    """A checker's question was answered with no; `reason` says why, `status` is the HTTP status where there was one."""
+    """A stage of a check failed; `status` is the HTTP status if there was one."""
 
     def __init__(self, reason: Reason, *, status: int | None = None) -> None:
         super().__init__(reason.value)
@@ -32,8 +32,8 @@ class StageFailed(ProxyPoolError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where something is asked for: scheme, host (IPv6 without brackets) and port of its URL, and the rest of it."""
+class Endpoint:
+    """Scheme, host (IPv6 without brackets), port and request target of a URL that the operator configures."""
 
     scheme: str
     host: str
@@ -41,49 +41,51 @@ class Place:
     target: str = "/"
 
     def url(self, target: str) -> Url:
-        """The URL of a path and query there."""
+        """The same endpoint with another path and query."""
         return Url(scheme=self.scheme, host=self.host, port=self.port, target=target)
 
-
-def place(url: str) -> Place:
-    """The place of an operator's URL; raises ValueError where it is none."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not http(s)://host[:port]/")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Place(scheme=parts.scheme, host=parts.hostname, port=parts.port or _PORTS[parts.scheme], target=target)
+    @classmethod
+    def from_url(cls, url: str) -> Endpoint:
+        """Parses an http or https URL; raises ValueError."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("not http(s)://host[:port]/")
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        port = parts.port or _DEFAULT_PORTS[parts.scheme]
+        return cls(scheme=parts.scheme, host=parts.hostname, port=port, target=target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """One judge: where it is asked by http and https (None: not, or not reachable), and what it can do.
+    """One judge: its HTTP and HTTPS endpoints (`https` is None if not configured or down) and its capabilities.
 
-    `direct` are the headers that it sees of a request without a proxy; `has_canary` is found out by asking.
+    `direct_headers` are those that it receives in a request without a proxy. They and `has_canary` are set by
+    `probe_judges`.
     """
 
-    plain: Place
-    secure: Place | None = None
+    http: Endpoint
+    https: Endpoint | None = None
     key: bytes | None = None
     is_echo: bool = False
-    direct: frozenset[tuple[str, str]] = frozenset()
+    direct_headers: frozenset[tuple[str, str]] = frozenset()
     has_canary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
-    """A page that never changes, on a host of the operator's choice: its place and the SHA-256 of its body, in hex."""
+class CanaryPage:
+    """A page that never changes, on a host that the operator chooses, and the SHA-256 of its body in hex."""
 
-    place: Place
-    digest: str
+    endpoint: Endpoint
+    sha256: str
 
 
-async def _trust(_: Judge) -> bool:
+async def _assume_up(_: Judge) -> bool:
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """The shared part of a batch's checks; `judges` that answer, `own` and `is_up` come from asking them directly."""
+class CheckContext:
+    """Shared, read-only state of a batch's checks. `probe_judges` sets `judges`, `own_addresses` and `is_judge_up`."""
 
     judges: tuple[Judge, ...]
     tls: ssl.SSLContext
@@ -91,29 +93,30 @@ class Bench:
     connect_seconds: float = 5.0
     stage_seconds: float = 20.0
     total_seconds: float = 40.0
-    own: frozenset[str] = frozenset()
-    ours: frozenset[str] = frozenset()  # hosts and endpoints of the pool itself: no proxies
-    is_up: Callable[[Judge], Awaitable[bool]] = _trust
-    canaries: tuple[Canary, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    own_addresses: frozenset[str] = frozenset()  # IP addresses that the judges see for the pool
+    own_endpoints: frozenset[str] = frozenset()  # hosts and host:port of the pool: never checked as proxies
+    is_judge_up: Callable[[Judge], Awaitable[bool]] = _assume_up
+    canary_pages: tuple[CanaryPage, ...] = ()
+    target_rules: tuple[TargetRule, ...] = ()
     locate: Locate | None = None
-    detect: bool = False
-    skip: frozenset[str] = frozenset()  # stages that are switched off
+    detect_protocols: bool = False
+    skipped_stages: frozenset[str] = frozenset()  # names, from the setting CheckSkip
 
 
 @dataclass(slots=True)
 class Probe:
-    """One proxy under check: what earlier stages found is there for the later ones."""
+    """One check in progress: the proxy, and the results of the stages so far."""
 
     proxy: Proxy
-    bench: Bench
+    context: CheckContext
     judge: Judge
-    full: bool = True  # False: only whether it still carries HTTP
-    allow_private: bool = False  # its source says that it may stand in a private network
-    session: str = field(default_factory=lambda: secrets.token_hex(8))  # at a gateway: one exit for the whole check
+    full: bool = True  # False: skip the `full_only` stages
+    allow_private: bool = False  # its source permits private addresses
+    # At a gateway: pins one exit IP for the whole check.
+    session: str = field(default_factory=lambda: secrets.token_hex(8))
     address: tuple[str, int] | None = None
-    wire: Wire | None = None  # opened by `reachable`, used by `http`
-    seen: Seen | None = None  # by the judge, of the last leg
+    connection: Connection | None = None  # opened by `reachable`, used by `http`
+    observation: Observation | None = None  # the judge's, of the last request
     exits: list[str] = field(default_factory=list)
     anonymity: Anonymity | None = None
     https: bool | None = None
@@ -122,23 +125,23 @@ class Probe:
     timings_ms: dict[str, float] = field(default_factory=dict)
 
     @property
-    def hop(self) -> Hop:
-        """The proxy as the wire sees it."""
-        proxy, login = self.proxy, None
+    def hop(self) -> ProxyHop:
+        """The proxy as the network layer connects to it, with `{session}` in its credentials filled in."""
+        proxy, credentials = self.proxy, None
         if proxy.username is not None:
             username, password = (
-                text.replace(SESSION, self.session) for text in (proxy.username, proxy.password or "")
+                text.replace(SESSION_PLACEHOLDER, self.session) for text in (proxy.username, proxy.password or "")
             )
-            login = Login(username=username, password=password)
-        return Hop(protocol=proxy.protocol, name=proxy.host, tls=self.bench.tls, login=login)
+            credentials = Credentials(username=username, password=password)
+        return ProxyHop(protocol=proxy.protocol, host=proxy.host, tls=self.context.tls, credentials=credentials)
 
     @property
-    def basis(self) -> Basis | None:
-        """Which judge the anonymity rests on."""
-        return self.seen.basis if self.seen and self.anonymity else None
+    def basis(self) -> JudgeKind | None:
+        """Kind of judge behind the anonymity level; None without one."""
+        return self.observation.basis if self.observation and self.anonymity else None
 
     def close(self) -> None:
-        """Ends the connection, if one is open."""
-        if self.wire is not None:
-            self.wire.close()
-            self.wire = None
+        """Closes the connection if one is open."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None

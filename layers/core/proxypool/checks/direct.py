@@ -1,180 +1,206 @@
-"""Asking the judges without a proxy, once per batch: who is up, what are our own addresses, which headers do they add?"""
+"""Probes the judges without a proxy, once per batch: which are up, our own addresses, the headers that they add."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import ssl
 import time
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from proxypool.checks import judge
-from proxypool.checks.canary import canary
-from proxypool.checks.checkers.exit import canonical
-from proxypool.checks.checkers.http import read_answer
-from proxypool.checks.context import AGENT, Bench, Canary, Judge, Place, StageFailed, place
-from proxypool.checks.geo import locator
-from proxypool.checks.rule import Rule
-from proxypool.checks.way import path
+from proxypool.checks.canary import canary_page
+from proxypool.checks.checkers.exit import canonical_address
+from proxypool.checks.checkers.http import parse_response
+from proxypool.checks.context import USER_AGENT, CanaryPage, CheckContext, Endpoint, Judge, StageFailed
+from proxypool.checks.geo import open_databases
+from proxypool.checks.judge import Observation, TamperedAnswer, new_nonce
+from proxypool.checks.rule import TargetRule
+from proxypool.checks.way import random_path
 from proxypool.errors import AddressRefused, ConfigurationError
 from proxypool.network import guard
-from proxypool.network.address import own_hosts
+from proxypool.network.address import own_endpoints
 from proxypool.network.deadline import Deadline
-from proxypool.network.tunnel import Response, Wire, WireError, get
+from proxypool.network.tls import client_context
+from proxypool.network.tunnel import Connection, Response, TransportError, build_get
 from proxypool.settings import Settings
 from proxypool.telemetry import log
 
-NO_JUDGE: Final = "none"  # as JUDGE_URL: other people's judges alone
-ASK_AGAIN_SECONDS: Final = 3.0  # how long a judge's word that it is up holds
-_NO = (StageFailed, judge.Tampered, WireError, AddressRefused, TimeoutError)
+NO_JUDGE: Final = "none"  # value of JUDGE_URL that leaves only echo services
+HEALTH_CACHE_SECONDS: Final = 3.0  # a judge's health is probed at most this often
+_PROBE_ERRORS = (StageFailed, TamperedAnswer, TransportError, AddressRefused, TimeoutError)
 _T = TypeVar("_T")
 
 
-def bench(settings: Settings, key: bytes | None, rules: tuple[Rule, ...] = ()) -> Bench:
-    """The shared part of a batch; its TLS context is the only one that the batch makes."""
-    tls = ssl.create_default_context()
-    if settings.judge_ca_file:
-        tls.load_verify_locations(settings.judge_ca_file)
-    return Bench(
-        judges=judges(settings, key), tls=tls, allow_loopback=settings.allow_loopback,
+def build_context(settings: Settings, key: bytes | None, target_rules: tuple[TargetRule, ...] = ()) -> CheckContext:
+    """The context of a batch, before the judges are probed. Makes the only TLS context of the batch.
+
+    Raises ValueError for a malformed URL or canary page, ConfigurationError without any judge, OSError for an
+    unreadable CA file or database.
+    """
+    judge_urls = (*_split(settings.judge_url), *_split(settings.judge_https_url))
+    return CheckContext(
+        judges=configured_judges(settings, key), tls=client_context(settings.judge_ca_file), allow_loopback=settings.allow_loopback,
         connect_seconds=settings.check_connect_seconds, stage_seconds=settings.check_stage_seconds,
-        total_seconds=settings.check_total_seconds, canaries=tuple(map(_canary, _texts(settings.canary_urls))),
-        rules=rules, locate=locator(settings.geo_database) if settings.geo_database else None,
-        ours=own_hosts(*(url for url in (*_texts(settings.judge_url), *_texts(settings.judge_https_url)) if url != NO_JUDGE)),
-        detect=settings.detect_protocols, skip=frozenset(_texts(settings.check_skip)),
+        total_seconds=settings.check_total_seconds,
+        canary_pages=tuple(map(_parse_canary_page, settings.canary_urls)), target_rules=target_rules,
+        locate=open_databases(settings.geo_database) if settings.geo_database else None,
+        own_endpoints=own_endpoints(*(url for url in judge_urls if url != NO_JUDGE)),
+        detect_protocols=settings.detect_protocols, skipped_stages=frozenset(settings.check_skip),
     )  # fmt: skip
 
 
-def judges(settings: Settings, key: bytes | None) -> tuple[Judge, ...]:
-    """Our judges, each with the HTTPS one that stands at the same place of its list, and other people's; at least one."""
-    plain = [place(url) for url in _texts(settings.judge_url) if url != NO_JUDGE]
-    secure: list[Place | None] = [place(url) for url in _texts(settings.judge_https_url)]
-    secure += [None] * (len(plain) - len(secure))
-    ours = [Judge(plain=one, secure=other, key=key) for one, other in zip(plain, secure, strict=False)]
-    echoes = [
-        Judge(plain=place(url), secure=_same_by_https(url), is_echo=True) for url in _texts(settings.judge_echo_urls)
+def configured_judges(settings: Settings, key: bytes | None) -> tuple[Judge, ...]:
+    """The pool's judges, each paired with the HTTPS URL at the same position, then the echo services.
+
+    Raises ConfigurationError if none is configured, ValueError for a malformed URL.
+    """
+    http = [Endpoint.from_url(url) for url in _split(settings.judge_url) if url != NO_JUDGE]
+    https: list[Endpoint | None] = [Endpoint.from_url(url) for url in _split(settings.judge_https_url)]
+    https += [None] * (len(http) - len(https))
+    pool_judges = [Judge(http=first, https=second, key=key) for first, second in zip(http, https, strict=False)]
+    echo_services = [
+        Judge(http=Endpoint.from_url(url), https=_https_variant(url), is_echo=True) for url in settings.judge_echo_urls
     ]
-    if not ours and not echoes:
+    if not pool_judges and not echo_services:
         raise ConfigurationError("JUDGE_URL")
-    return (*ours, *echoes)
+    return (*pool_judges, *echo_services)
 
 
-async def introduced(to: Bench) -> Bench | None:
-    """The bench with the judges that answer, and our own addresses as they see them; None while none does."""
-    met, whole = await asyncio.gather(
-        asyncio.gather(*(_meet(to, one) for one in to.judges)),
-        asyncio.gather(*(_is_unchanged(to, one) for one in to.canaries)),
+async def probe_judges(context: CheckContext) -> CheckContext | None:
+    """The context with the judges that are up, the unchanged canary pages and our own addresses; None if all are down."""
+    probed, unchanged = await asyncio.gather(
+        asyncio.gather(*(_probe_judge(context, judge) for judge in context.judges)),
+        asyncio.gather(*(_is_unchanged(context, page) for page in context.canary_pages)),
     )
-    up = tuple(one for one, _ in filter(None, met))
-    if len(up) < len(to.judges):
-        log.warning("judges are down", count=len(to.judges) - len(up), up=len(up))
+    up = [result for result in probed if result is not None]
+    if len(up) < len(context.judges):
+        log.warning("judges are down", count=len(context.judges) - len(up), up=len(up))
     if not up:
         return None
-    addresses = [address for _, seen in filter(None, met) for address in seen]
-    own = frozenset(filter(None, map(canonical, addresses)))
-    canaries = tuple(one for one, is_whole in zip(to.canaries, whole, strict=True) if is_whole)
-    return replace(to, judges=up, own=own, canaries=canaries, is_up=Witness(to).is_up)
+    addresses = [address for _, peers in up for address in peers]
+    own_addresses = frozenset(filter(None, map(canonical_address, addresses)))
+    return replace(
+        context,
+        judges=tuple(judge for judge, _ in up),
+        own_addresses=own_addresses,
+        canary_pages=tuple(page for page, same in zip(context.canary_pages, unchanged, strict=True) if same),
+        is_judge_up=JudgeHealth(context).is_up,
+    )
 
 
 @dataclass(slots=True)
-class Witness:
-    """Asks a judge again where checks fail as if it were down: one question at a time, whoever wants to know."""
+class JudgeHealth:
+    """Probes judges again during a batch, one at a time, and caches each result for HEALTH_CACHE_SECONDS."""
 
-    bench: Bench
-    _answers: dict[Place, tuple[float, bool]] = field(default_factory=dict)
+    context: CheckContext
+    _results: dict[Endpoint, tuple[float, bool]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def is_up(self, one: Judge) -> bool:
-        """Whether the judge answers a direct request, or did a moment ago."""
+    async def is_up(self, judge: Judge) -> bool:
+        """True if the judge answers a direct request now or did within HEALTH_CACHE_SECONDS."""
         async with self._lock:
-            at, up = self._answers.get(one.plain, (-ASK_AGAIN_SECONDS, False))
-            if time.monotonic() - at >= ASK_AGAIN_SECONDS:
-                up = await _or_none(_see(self.bench, one, one.plain)) is not None
-                self._answers[one.plain] = time.monotonic(), up
+            probed_at, up = self._results.get(judge.http, (-HEALTH_CACHE_SECONDS, False))
+            if time.monotonic() - probed_at >= HEALTH_CACHE_SECONDS:
+                up = await _none_on_error(_observe(self.context, judge, judge.http)) is not None
+                self._results[judge.http] = time.monotonic(), up
             return up
 
 
-async def _meet(to: Bench, one: Judge) -> tuple[Judge, frozenset[str]] | None:
-    """A judge that is up, with what it can do, and our addresses as it sees them; None where it is down."""
-    others = [_see(to, one, one.plain, by=address) for address in await _other_families(to, one.plain)]
-    has_canary, (plain, secure, *more) = await asyncio.gather(
-        _has_canary(to, one),
-        asyncio.gather(*map(_or_none, (_see(to, one, one.plain), _see(to, one, one.secure), *others))),
+async def _probe_judge(context: CheckContext, judge: Judge) -> tuple[Judge, frozenset[str]] | None:
+    """The judge with its capabilities, and our addresses as it sees them; None if it is down over HTTP."""
+    other_families = [
+        _observe(context, judge, judge.http, address=address) for address in await _ipv6_address(context, judge.http)
+    ]
+    has_canary, (http, https, *others) = await asyncio.gather(
+        _has_canary(context, judge),
+        asyncio.gather(
+            *map(
+                _none_on_error,
+                (_observe(context, judge, judge.http), _observe(context, judge, judge.https), *other_families),
+            )
+        ),
     )
-    if plain is None:
+    if http is None:
         return None
-    met = replace(one, direct=frozenset(plain.headers), has_canary=has_canary, secure=one.secure if secure else None)
-    return met, frozenset(seen.peer for seen in (plain, secure, *more) if seen)
+    probed = replace(
+        judge, direct_headers=frozenset(http.headers), has_canary=has_canary, https=judge.https if https else None
+    )
+    return probed, frozenset(observation.peer for observation in (http, https, *others) if observation)
 
 
-async def _see(to: Bench, one: Judge, there: Place | None, *, by: str = "") -> judge.Seen | None:
-    if there is None:
+async def _observe(
+    context: CheckContext, judge: Judge, endpoint: Endpoint | None, *, address: str = ""
+) -> Observation | None:
+    if endpoint is None:
         return None
-    nonce = judge.new_nonce()
-    return read_answer(one, await _get(to, there, path(there, nonce=nonce), by=by), nonce)
+    nonce = new_nonce()
+    response = await _get(context, endpoint, random_path(endpoint, nonce=nonce), address=address)
+    return parse_response(judge, response, nonce)
 
 
-async def _has_canary(to: Bench, one: Judge) -> bool:
-    if one.is_echo:
+async def _has_canary(context: CheckContext, judge: Judge) -> bool:
+    if judge.is_echo:
         return False
-    nonce = judge.new_nonce()
-    answer = await _or_none(_get(to, one.plain, path(one.plain, canary=nonce)))
-    return (
-        answer is not None and hashlib.sha256(answer.body).digest() == hashlib.sha256(canary(one.key, nonce)).digest()
-    )
+    nonce = new_nonce()
+    response = await _none_on_error(_get(context, judge.http, random_path(judge.http, canary=nonce)))
+    expected = hashlib.sha256(canary_page(judge.key, nonce)).digest()
+    return response is not None and hashlib.sha256(response.body).digest() == expected
 
 
-async def _is_unchanged(to: Bench, one: Canary) -> bool:
-    """Whether the operator's page is still what it was: else nothing can be told by it."""
-    answer = await _or_none(_get(to, one.place, one.place.target))
-    unchanged = answer is not None and hashlib.sha256(answer.body).hexdigest() == one.digest
+async def _is_unchanged(context: CheckContext, page: CanaryPage) -> bool:
+    """True if the operator's page still has its configured digest; otherwise it is not used in this batch."""
+    response = await _none_on_error(_get(context, page.endpoint, page.endpoint.target))
+    unchanged = response is not None and hashlib.sha256(response.body).hexdigest() == page.sha256
     if not unchanged:
-        log.error("a canary page is down or has changed", host=one.place.host)
+        log.error("canary page is down or has changed", host=page.endpoint.host)
     return unchanged
 
 
-async def _get(to: Bench, there: Place, target: str, *, by: str = "") -> Response:
-    """The answer to a request that no proxy carries; `by` is one of the place's addresses."""
-    with Deadline(to.connect_seconds):
-        host, port = await guard.resolve(by or there.host, there.port, allow_loopback=to.allow_loopback)
-        wire = await Wire.open(host, port)
+async def _get(context: CheckContext, endpoint: Endpoint, target: str, *, address: str = "") -> Response:
+    """The response to a direct GET, over `address` (one of the endpoint's) if given."""
+    with Deadline(context.connect_seconds):
+        ip, port = await guard.resolve(address or endpoint.host, endpoint.port, allow_loopback=context.allow_loopback)
+        connection = await Connection.open(ip, port)
         try:
-            if there.scheme == "https":
-                await wire.secure(to.tls, there.host)
-            return await wire.ask(get(target, there.url(target).authority, agent=AGENT))
+            if endpoint.scheme == "https":
+                await connection.start_tls(context.tls, endpoint.host)
+            return await connection.request(build_get(target, endpoint.url(target).authority, user_agent=USER_AGENT))
         finally:
-            wire.close()
+            connection.close()
 
 
-async def _other_families(to: Bench, there: Place) -> list[str]:
-    """One IPv6 address of a place that is asked by IPv4: our own address differs there."""
+async def _ipv6_address(context: CheckContext, endpoint: Endpoint) -> list[str]:
+    """At most one IPv6 address of an endpoint: connections over IPv6 have another source address than over IPv4."""
     try:
-        with Deadline(to.connect_seconds):
-            return [address for address in await guard.system_lookup(there.host, there.port) if ":" in address][:1]
+        with Deadline(context.connect_seconds):
+            addresses = await guard.system_lookup(endpoint.host, endpoint.port)
     except (AddressRefused, TimeoutError):
         return []
+    return [address for address in addresses if ":" in address][:1]
 
 
-async def _or_none(asked: Awaitable[_T | None]) -> _T | None:
+async def _none_on_error(probe: Awaitable[_T | None]) -> _T | None:
     try:
-        return await asked
-    except _NO:
+        return await probe
+    except _PROBE_ERRORS:
         return None
 
 
-def _same_by_https(url: str) -> Place:
-    return place("https:" + url.partition(":")[2]) if place(url).port == 80 else place(url)
+def _https_variant(url: str) -> Endpoint:
+    """The same URL over HTTPS if it has the default HTTP port, else the URL itself."""
+    if Endpoint.from_url(url).port == 80:
+        return Endpoint.from_url("https:" + url.partition(":")[2])
+    return Endpoint.from_url(url)
 
 
-def _canary(text: str) -> Canary:
-    """URL#digest; raises ValueError."""
+def _parse_canary_page(text: str) -> CanaryPage:
+    """Parses URL#SHA-256; raises ValueError."""
     url, _, digest = text.partition("#")
     if len(bytes.fromhex(digest)) != hashlib.sha256().digest_size:
-        raise ValueError("a canary is URL#SHA-256")
-    return Canary(place=place(url), digest=digest.lower())
+        raise ValueError("a canary page is URL#SHA-256")
+    return CanaryPage(endpoint=Endpoint.from_url(url), sha256=digest.lower())
 
 
-def _texts(setting: str) -> Iterable[str]:
+def _split(setting: str) -> Iterable[str]:
     return [text.strip() for text in setting.split(",") if text.strip()]

@@ -1,4 +1,4 @@
-"""Why a proxy has its score, why it is, or is not, leased, and when it is looked at next. Pure."""
+"""Explains a proxy's score, its eligibility for leases and its next check. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from proxypool import clock
-from proxypool.checks.cadence import is_full
+from proxypool.checks.cadence import needs_full_check
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import ProxyRecord, fresh_until
 from proxypool.proxies.score import score
@@ -16,14 +16,15 @@ from proxypool.settings import Settings
 def explain(
     record: ProxyRecord, now: datetime, settings: Settings, *, targets: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """`score` (0.0–1.0) with its parts and the evidence behind them, `leasable` with the `reasons` against it (none: []),
-    the targets that it is no good for, and the `next` check with what that will ask; `targets` are the rules' hosts.
+    """`score` (0.0–1.0) with its parts and evidence; `leasable` with the `reasons` against it ([] if leasable);
+    `not_for`: hosts of targets that do not serve the proxy; and the `next` check.
 
-    It speaks of the record alone: whether somebody holds the proxy now, or its breaker is open, Redis knows.
+    Based on the record alone: whether the proxy is leased now or its circuit breaker is open is in Redis. `targets` are
+    the hosts of the target rules.
     """
     parts, facts = score(record.check, record.lease), record.check
-    reasons = _against(record, now, settings)
-    seen = facts.passed + facts.failed
+    reasons = _reasons_not_leasable(record, now, settings)
+    decided = facts.passed + facts.failed
     return {
         "score": round(parts.value, 4),
         "reliability": round(parts.reliability, 4),
@@ -31,7 +32,7 @@ def explain(
         "stability": round(parts.stability, 4),
         "evidence": {
             "checks": facts.count, "passed": round(facts.passed, 2), "failed": round(facts.failed, 2),
-            "uptime": round(facts.passed / seen, 4) if seen else None,
+            "uptime": round(facts.passed / decided, 4) if decided else None,
             "leases_ok": round(record.lease.ok, 2), "leases_bad": round(record.lease.bad, 2),
             "latency_ms": facts.latency_ms, "jitter_ms": facts.jitter_ms,
         },
@@ -39,41 +40,39 @@ def explain(
         "reasons": reasons,
         "not_for": sorted(host for host, fact in facts.targets.items() if fact.verdict != "ok"),
         "judged_by": facts.basis + ("" if facts.signed or not facts.basis else ", unsigned"),
-        "next": _next(record, now, settings, targets),
+        "next": _next_check(record, now, settings, targets),
     }  # fmt: skip
 
 
-def _against(record: ProxyRecord, now: datetime, settings: Settings) -> list[str]:
+def _reasons_not_leasable(record: ProxyRecord, now: datetime, settings: Settings) -> list[str]:
     facts, reasons = record.check, []
     if record.status is not Status.ACTIVE:
         reasons.append(f"status is {record.status}")
     if facts.tampered:
-        reasons.append("it alters what it carries")
+        reasons.append("alters content")
     if facts.failures_in_row:
-        reasons.append(
-            f"the last check failed: {facts.reason} (blame: {facts.blame}), {facts.failures_in_row} in a row"
-        )
-    fresh = fresh_until(record, settings.max_age_seconds)
-    if fresh is None:
-        reasons.append("it was never checked")
-    elif fresh < now:
-        reasons.append("the last check is too old")
+        reasons.append(f"last check failed: {facts.reason} (blame: {facts.blame}), {facts.failures_in_row} in a row")
+    valid_until = fresh_until(record, settings.max_age_seconds)
+    if valid_until is None:
+        reasons.append("never checked")
+    elif valid_until < now:
+        reasons.append("last check is too old")
     return reasons
 
 
-def _next(record: ProxyRecord, now: datetime, settings: Settings, targets: frozenset[str]) -> dict[str, Any]:
+def _next_check(record: ProxyRecord, now: datetime, settings: Settings, targets: frozenset[str]) -> dict[str, Any]:
     due = record.next_check_at
     if due is None:
-        return {"at": None, "because": "a retired proxy is not checked"}
+        return {"at": None, "because": "retired proxies are not checked"}
     if record.claim > clock.epoch_ms(now):
-        because = "it is being checked"
+        because = "check in progress"
     elif record.status is Status.UNCHECKED:
-        because = "it waits for its first check"
+        because = "waiting for the first check"
     elif record.status is Status.DEAD:
-        because = "it is dead: longer and longer waits, up to a week"
+        because = "dead: the interval doubles, up to a week"
     elif record.check.failures_in_row:
-        because = "it failed: soon again"
+        because = "quick recheck after a failure"
     else:
-        because = "its regular check"
-    full = is_full(record, every=settings.check_tls_every, targets=targets)
-    return {"at": clock.iso(due), "because": because, "asks": "everything" if full else "HTTP, exit and anonymity"}
+        because = "regular check"
+    full = needs_full_check(record, every_nth=settings.check_tls_every, targets=targets)
+    return {"at": clock.iso(due), "because": because, "asks": "all stages" if full else "HTTP, exit and anonymity"}

@@ -1,9 +1,9 @@
-"""The judge's answer and its reader: what the judge saw of a request, signed, bound to one nonce. Pure, standard library only.
+"""The judge's answer: builds, signs, verifies and parses it. Pure, standard library only.
 
 The judge answers `GET /…?nonce=<32 hex digits>` with `{"payload": "<JSON text>", "signature": "<hex HMAC-SHA256>"}`.
-The signature covers the payload's text, so that a reader verifies bytes before it looks at their meaning. The path is
-free: a check makes one up, so that nobody can be honest to the judge alone. `?canary=<32 hex digits>` asks for a page
-(`canary.py`). Other people's echo services are read by `echo.py`.
+The signature covers the payload's text, so that it is verified before the payload is parsed. The path is ignored: each
+check makes up a random one, so that a proxy cannot recognise requests to the judge by it. `?canary=<32 hex digits>`
+requests a page (`canary.py`). Answers of third-party echo services are parsed by `echo.py`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from proxypool.checks.check import Basis
-from proxypool.checks.mac import mac
+from proxypool.checks.check import JudgeKind
+from proxypool.checks.mac import hmac_hex
 from proxypool.errors import ProxyPoolError
 
 NONCE = re.compile(r"[0-9a-f]{32}", re.ASCII)  # 128 bits
@@ -26,8 +26,10 @@ MAX_HEADER_CHARS = 1_024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the judge saw: the peer's address, the headers, http or https, where the peer stands (None: not known)."""
+class Observation:
+    """The judge's view of a request: the peer's address and location (None: unknown), headers (lower-case names), http
+    or https.
+    """
 
     peer: str
     headers: tuple[tuple[str, str], ...]
@@ -35,12 +37,12 @@ class Seen:
     country: str | None = None
     region: str | None = None
     asn: int | None = None
-    basis: Basis = Basis.RAW
+    basis: JudgeKind = JudgeKind.RAW
     signed: bool = False
 
 
-class JudgeRefusal(ProxyPoolError):
-    """A body is not the judge's answer to our question; `reason` is the class's word."""
+class InvalidAnswer(ProxyPoolError):
+    """The body is not a valid answer of the judge to this request; `reason` is the value of `Reason`."""
 
     reason = "content_mismatch"
 
@@ -48,46 +50,46 @@ class JudgeRefusal(ProxyPoolError):
         super().__init__(self.reason)
 
 
-class ContentMismatch(JudgeRefusal):
-    """Something else answered: a web server, a billing page, a captive portal."""
+class ContentMismatch(InvalidAnswer):
+    """Not an answer of a judge: a web server, a billing page, a captive portal."""
 
 
-class NonceMissing(JudgeRefusal):
-    """JSON of some kind, but nothing of our question is in it."""
+class NonceMissing(InvalidAnswer):
+    """JSON, but without our nonce."""
 
     reason = "nonce_missing"
 
 
-class Forged(JudgeRefusal):
-    """It looks like our judge's answer, and the judge did not sign it."""
+class ForgedAnswer(InvalidAnswer):
+    """Looks like the judge's answer, but the signature is wrong."""
 
     reason = "forged"
 
 
-class Replayed(JudgeRefusal):
-    """The judge signed it, for another question."""
+class ReplayedAnswer(InvalidAnswer):
+    """Signed by the judge, for another request."""
 
     reason = "replayed"
 
 
-class Tampered(JudgeRefusal):
-    """The judge's signed answer is in the body, and something was put around it."""
+class TamperedAnswer(InvalidAnswer):
+    """The body contains the judge's signed answer and additional bytes."""
 
     reason = "tampered"
 
 
-class Unsigned(JudgeRefusal):
-    """The answer carries no signature where the judge has a key."""
+class UnsignedAnswer(InvalidAnswer):
+    """No signature, although the judge has a key."""
 
     reason = "unsigned"
 
 
 def new_nonce() -> str:
-    """32 hex digits that were never used before."""
+    """32 random hex digits, never used before."""
     return secrets.token_hex(16)
 
 
-def answer(
+def build_answer(
     key: bytes | None,
     *,
     nonce: str,
@@ -97,70 +99,72 @@ def answer(
     country: str | None,
     region: str | None = None,
     asn: int | None = None,
-    basis: Basis = Basis.RAW,
+    basis: JudgeKind = JudgeKind.RAW,
 ) -> bytes:
-    """The body that tells what the judge saw; its signature is empty without a key."""
-    kept = [[name.lower(), value[:MAX_HEADER_CHARS]] for name, value in headers[:MAX_HEADERS]]
+    """The response body with the judge's view of a request; the signature is empty without a key. Headers beyond the
+    limits are dropped or cut.
+    """
+    truncated = [[name.lower(), value[:MAX_HEADER_CHARS]] for name, value in headers[:MAX_HEADERS]]
     payload = json.dumps(
         {
-            "nonce": nonce, "peer": peer, "headers": kept, "scheme": scheme,
+            "nonce": nonce, "peer": peer, "headers": truncated, "scheme": scheme,
             "country": country.lower() if country else None, "region": region.lower() if region else None, "asn": asn,
             "basis": basis.value,
         },
         separators=(",", ":"),
     )  # fmt: skip
-    return _written(payload, _sign(key, payload))
+    return _encode_body(payload, _sign(key, payload))
 
 
-def read(key: bytes | None, body: bytes, nonce: str) -> Seen:
-    """What the judge saw, from a body that is its answer to this nonce; raises a JudgeRefusal otherwise.
+def parse_answer(key: bytes | None, body: bytes, nonce: str) -> Observation:
+    """The observation in the judge's answer to this nonce; raises a subclass of InvalidAnswer.
 
-    Without a key nothing can be verified: `signed` is then False, and only the nonce binds the answer.
+    Without a key nothing is verified: `signed` is False, and only the nonce binds the answer to the request.
     """
-    outer = read_object(body)
+    outer = parse_object(body)
     if outer is None:
-        raise _altered(key, body, nonce)
+        raise _error_for_non_json(key, body, nonce)
     payload, signature = outer.get("payload"), outer.get("signature")
     if not isinstance(payload, str) or not isinstance(signature, str):
         raise NonceMissing()
     if key is not None:
         _verify(key, payload, signature)
-    inner = read_object(payload)
+    inner = parse_object(payload)
     if inner is None:
         raise ContentMismatch()
     if inner.get("nonce") != nonce:
-        raise Replayed() if key is not None else NonceMissing()
-    if key is not None and _written(payload, signature) != body:
-        raise Tampered()
-    return _seen(inner, signed=key is not None)
+        raise ReplayedAnswer() if key is not None else NonceMissing()
+    if key is not None and _encode_body(payload, signature) != body:
+        raise TamperedAnswer()
+    return _parse_observation(inner, signed=key is not None)
 
 
 def _verify(key: bytes, payload: str, signature: str) -> None:
     if not signature:
-        raise Unsigned()
+        raise UnsignedAnswer()
     if not hmac.compare_digest(_sign(key, payload).encode(), signature.encode()):
-        raise Forged()
+        raise ForgedAnswer()
 
 
-def _altered(key: bytes | None, body: bytes, nonce: str) -> JudgeRefusal:
-    """Why a body is no JSON object: our answer with something around it, or something else altogether."""
+def _error_for_non_json(key: bytes | None, body: bytes, nonce: str) -> InvalidAnswer:
+    """The error for a body that is not a JSON object: TamperedAnswer if it contains a valid answer."""
     start, end = body.find(b'{"payload":'), body.rfind(b'"}')
     if start < 0 or end < start:
         return ContentMismatch()
     try:
-        read(key, body[start : end + 2], nonce)
-    except JudgeRefusal as refusal:
-        return refusal
-    return Tampered()
+        parse_answer(key, body[start : end + 2], nonce)
+    except InvalidAnswer as error:
+        return error
+    return TamperedAnswer()
 
 
-def _written(payload: str, signature: str) -> bytes:
-    """The body as the judge writes it: whatever is more was put there on the way."""
+def _encode_body(payload: str, signature: str) -> bytes:
+    """The body exactly as the judge sends it: any other bytes around the answer were added in transit."""
     return b'{"payload":%s,"signature":"%s"}' % (json.dumps(payload).encode(), signature.encode())
 
 
-def read_object(body: bytes | str) -> dict[str, Any] | None:
-    """The JSON object in a body or text; None where there is none."""
+def parse_object(body: bytes | str) -> dict[str, Any] | None:
+    """The JSON object in a body or text; None if it is something else."""
     try:
         value = json.loads(body if isinstance(body, str) else body.decode())
     except (ValueError, RecursionError):
@@ -168,17 +172,17 @@ def read_object(body: bytes | str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _seen(inner: dict[str, Any], *, signed: bool) -> Seen:
+def _parse_observation(inner: dict[str, Any], *, signed: bool) -> Observation:
     try:
         headers = tuple([(str(name), str(value)) for name, value in inner["headers"]])
-        return Seen(
+        return Observation(
             peer=str(inner["peer"]), headers=headers, scheme=str(inner["scheme"]),
             country=inner.get("country"), region=inner.get("region"), asn=inner.get("asn"), signed=signed,
-            basis=Basis(inner.get("basis", Basis.RAW)),
+            basis=JudgeKind(inner.get("basis", JudgeKind.RAW)),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError):
         raise ContentMismatch() from None
 
 
 def _sign(key: bytes | None, payload: str) -> str:
-    return "" if key is None else mac(key, payload)
+    return "" if key is None else hmac_hex(key, payload)

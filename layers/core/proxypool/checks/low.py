@@ -1,4 +1,4 @@
-"""Telling that the pool runs low: once when the number of ready proxies falls under the mark, again only after it rose."""
+"""Publishes proxy.pool_low once when the number of ready proxies falls below the threshold, again only after it recovered."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from proxypool.events import Event, publish
 from proxypool.settings import Settings
 from proxypool.state import GAUGES, State
 
-WHOLE: Final = "all"
+ALL_PROXIES: Final = "all"  # name of the unfiltered count
 
 
-def tell_when_low(state: State, settings: Settings) -> None:
-    """Reads the gauges (a minute old at most) and publishes proxy.pool_low for each filter whose mark was crossed downwards."""
+def publish_pool_low(state: State, settings: Settings) -> None:
+    """Reads the gauges (at most a minute old) and publishes one event for each filter that newly fell below the threshold."""
     gauges = state.get(GAUGES)
     if not gauges:
         return
-    ready = {WHOLE: int(gauges["ready"])} | {name: int(number) for name, number in gauges.get("ready_by", {}).items()}
-    for name, number in ready.items():
-        _tell(state, settings, name, number)
+    ready_counts = {ALL_PROXIES: int(gauges["ready"])} | {
+        name: int(count) for name, count in gauges.get("ready_by", {}).items()
+    }
+    for filter_name, ready in ready_counts.items():
+        _publish_once(state, settings, filter_name, ready)
 
 
-def _tell(state: State, settings: Settings, name: str, ready: int) -> None:
-    mark = settings.pool_low_mark
-    crossed, at = f"low:{name}:{mark}", clock.iso(clock.now())
-    if ready >= mark:
-        state.delete(crossed)
-    elif state.put_if_absent(crossed, at):
-        publish(settings.need("event_bus"), Event.POOL_LOW, {"filter": name, "ready": ready, "mark": mark, "at": at})
+def _publish_once(state: State, settings: Settings, filter_name: str, ready: int) -> None:
+    threshold = settings.pool_low_mark
+    key, now = f"low:{filter_name}:{threshold}", clock.iso(clock.now())
+    if ready >= threshold:
+        state.delete(key)
+    elif state.put_if_absent(key, now):
+        detail = {"filter": filter_name, "ready": ready, "mark": threshold, "at": now}
+        publish(settings.need("event_bus"), Event.POOL_LOW, detail)

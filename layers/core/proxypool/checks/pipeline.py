@@ -1,4 +1,4 @@
-"""The checkers in order, with early exit and three limits of time: to connect, per stage, in all."""
+"""Runs the stages in order, with early exit and three time limits: connect, per stage, total."""
 
 from __future__ import annotations
 
@@ -8,66 +8,81 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from proxypool.checks import blame
+from proxypool.checks.blame import blame_for, verdict_for
 from proxypool.checks.check import Blame, Check, Reason, Verdict
 from proxypool.checks.checkers import Stage, stages
-from proxypool.checks.context import Bench, Probe, StageFailed
+from proxypool.checks.context import CheckContext, Probe, StageFailed
 from proxypool.network.deadline import Deadline
-from proxypool.network.tunnel import WireError
+from proxypool.network.tunnel import TransportError
 from proxypool.proxies.proxy import Protocol, Proxy
 
-FIRST_CONTACT: Final = ("reachable", "http")
-_MISSPOKEN: Final = frozenset({Reason.PROTOCOL, Reason.CLOSED, Reason.TIMEOUT, Reason.TLS_FAILED})
+DETECTION_STAGES: Final = ("reachable", "http")
+_WRONG_PROTOCOL_REASONS: Final = frozenset({Reason.PROTOCOL, Reason.CLOSED, Reason.TIMEOUT, Reason.TLS_FAILED})
 
 
 async def check(
-    proxy: Proxy, bench: Bench, *, now: datetime, full: bool = True, first: bool = False, allow_private: bool = False
+    proxy: Proxy,
+    context: CheckContext,
+    *,
+    now: datetime,
+    full: bool = True,
+    is_first: bool = False,
+    allow_private: bool = False,
 ) -> Check:
-    """One probe of one proxy. Never raises for what the proxy does.
+    """One probe of one proxy. Never raises for the proxy's behaviour.
 
-    One that is not `full` asks only whether it still carries HTTP, and as whom. With `bench.detect` a proxy that at its
-    `first` check does not speak its protocol is tried with the others, once each: `spoken` is the one that works.
+    Without `full`, the `full_only` stages are skipped. With `detect_protocols`, a proxy that does not speak its listed
+    protocol at its first check (`is_first`) is tried with each other one; `detected_protocol` is the one that works.
     """
-    judges = bench.judges
+    judges = context.judges
     probe = Probe(
-        proxy, bench, judges[0] if len(judges) == 1 else secrets.choice(judges), full=full, allow_private=allow_private
+        proxy,
+        context,
+        judges[0] if len(judges) == 1 else secrets.choice(judges),
+        full=full,
+        allow_private=allow_private,
     )
-    found: Check | None = None
+    result: Check | None = None
     try:
-        with Deadline(bench.total_seconds):
-            found = await _stages(probe, now)
-            return await _other(probe, found) if bench.detect and first and found.reason in _MISSPOKEN else found
-    except TimeoutError:  # while other protocols are tried, the word about the listed one stands
-        return found or _result(probe, now, Reason.TIMEOUT, failed=probe.seen is None)
+        with Deadline(context.total_seconds):
+            result = await _run_stages(probe, now)
+            return (
+                await _with_detected_protocol(probe, result)
+                if context.detect_protocols and is_first and result.reason in _WRONG_PROTOCOL_REASONS
+                else result
+            )
+    except TimeoutError:  # during protocol detection: the result for the listed protocol is valid
+        return result or _result(probe, now, Reason.TIMEOUT, failed=probe.observation is None)
     finally:
         probe.close()
 
 
-async def _stages(probe: Probe, now: datetime) -> Check:
+async def _run_stages(probe: Probe, now: datetime) -> Check:
     reason: Reason | None = None
     for stage in stages():
-        if (stage.full and not probe.full) or stage.name in probe.bench.skip:
+        if (stage.full_only and not probe.full) or stage.name in probe.context.skipped_stages:
             continue
-        no = await _ask(stage, probe)
-        if no is not None and stage.needed:
-            return _result(probe, now, no, failed=True)
-        reason = reason or no
+        failure = await _run_stage(stage, probe)
+        if failure is not None and stage.required:
+            return _result(probe, now, failure, failed=True)
+        reason = reason or failure
         if probe.tampered:
             break
     return _result(probe, now, Reason.TAMPERED if probe.tampered else reason, failed=False)
 
 
-async def _ask(stage: Stage, probe: Probe) -> Reason | None:
+async def _run_stage(stage: Stage, probe: Probe) -> Reason | None:
+    """The reason why the stage failed; None if it passed. Stores its duration in the probe."""
     started = time.perf_counter()
     try:
-        if stage.waits:
-            with Deadline(probe.bench.stage_seconds if stage.seconds is None else stage.seconds):
-                await stage.ask(probe)
+        if stage.uses_timeout:
+            with Deadline(probe.context.stage_seconds if stage.timeout_seconds is None else stage.timeout_seconds):
+                await stage.run(probe)
         else:
-            await stage.ask(probe)
+            await stage.run(probe)
     except StageFailed as failed:
         return failed.reason
-    except WireError as error:
+    except TransportError as error:
         return Reason(error.fault.value)
     except TimeoutError:
         return Reason.TIMEOUT
@@ -76,44 +91,48 @@ async def _ask(stage: Stage, probe: Probe) -> Reason | None:
     return None
 
 
-async def _other(probe: Probe, found: Check) -> Check:
-    """The check, with the other protocol that this proxy speaks, if there is one."""
+async def _with_detected_protocol(probe: Probe, result: Check) -> Check:
+    """The check with `detected_protocol` and OTHER_PROTOCOL if the proxy speaks another protocol, else as it is."""
     for protocol in Protocol:
-        if protocol is not probe.proxy.protocol and await _speaks(probe, protocol):
+        if protocol is not probe.proxy.protocol and await _speaks_protocol(probe, protocol):
             return replace(
-                found, reason=Reason.OTHER_PROTOCOL, blame=Blame.PROXY, verdict=Verdict.FAILED, spoken=protocol
+                result,
+                reason=Reason.OTHER_PROTOCOL,
+                blame=Blame.PROXY,
+                verdict=Verdict.FAILED,
+                detected_protocol=protocol,
             )
-    return found
+    return result
 
 
-async def _speaks(probe: Probe, protocol: Protocol) -> bool:
-    other = Probe(
+async def _speaks_protocol(probe: Probe, protocol: Protocol) -> bool:
+    other_probe = Probe(
         probe.proxy._replace(protocol=protocol),
-        probe.bench,
+        probe.context,
         probe.judge,
         address=probe.address,
         allow_private=probe.allow_private,
     )
     try:
-        with Deadline(probe.bench.connect_seconds):
+        with Deadline(probe.context.connect_seconds):
             for stage in stages():
-                if stage.name in FIRST_CONTACT and await _ask(stage, other) is not None:
+                if stage.name in DETECTION_STAGES and await _run_stage(stage, other_probe) is not None:
                     return False
     except TimeoutError:
         return False
     finally:
-        other.close()
-    return other.seen is not None
+        other_probe.close()
+    return other_probe.observation is not None
 
 
 def _result(probe: Probe, now: datetime, reason: Reason | None, *, failed: bool) -> Check:
-    seen = probe.seen
-    verdict = blame.verdict(reason) if failed and reason else Verdict.PASSED
+    observation = probe.observation
+    verdict = verdict_for(reason) if failed and reason else Verdict.PASSED
     return Check(
         proxy_id=probe.proxy.id, checked_at=now, verdict=verdict, reason=reason,
-        blame=blame.blame(reason) if reason else None,
+        blame=blame_for(reason) if reason else None,
         timings_ms=probe.timings_ms, latency_ms=probe.timings_ms.get("http") if verdict is Verdict.PASSED else None,
-        exits=tuple(probe.exits), country=seen.country if seen else None, region=seen.region if seen else None,
-        asn=seen.asn if seen else None, anonymity=probe.anonymity, basis=probe.basis, https=probe.https,
-        signed=bool(seen and seen.signed), tampered=probe.tampered, targets=probe.targets, full=probe.full,
+        exits=tuple(probe.exits), country=observation.country if observation else None, region=observation.region if observation else None,
+        asn=observation.asn if observation else None, anonymity=probe.anonymity, basis=probe.basis, https=probe.https,
+        signed=bool(observation and observation.signed), tampered=probe.tampered, targets=probe.targets, full=probe.full,
     )  # fmt: skip

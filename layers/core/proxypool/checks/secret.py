@@ -1,4 +1,4 @@
-"""The judge's key, from Secrets Manager, at most five minutes old."""
+"""The judge's HMAC key from Secrets Manager, cached for at most five minutes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from proxypool import aws
 
 CACHE_SECONDS = 300
 
-_seen: dict[str, tuple[float, bytes]] = {}
+_cache: dict[str, tuple[float, bytes]] = {}  # by secret ARN: monotonic time of the read, key
 
 
 def judge_key(secret_arn: str) -> bytes | None:
-    """The key; None where the deployment's judge has none (answers are unsigned then)."""
+    """The key; None for an empty ARN (the judge's answers are unsigned then). Raises botocore's ClientError."""
     if not secret_arn:
         return None
-    at, key = _seen.get(secret_arn, (0.0, b""))
-    if not key or time.monotonic() - at >= CACHE_SECONDS:
+    read_at, key = _cache.get(secret_arn, (0.0, b""))
+    if not key or time.monotonic() - read_at >= CACHE_SECONDS:
         key = aws.client("secretsmanager").get_secret_value(SecretId=secret_arn)["SecretString"].encode()
-        _seen[secret_arn] = (time.monotonic(), key)
+        _cache[secret_arn] = (time.monotonic(), key)
     return key

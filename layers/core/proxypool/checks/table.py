@@ -1,4 +1,4 @@
-"""The checks table: one small item per check, append-only, ended by TTL or by prune_old_checks."""
+"""The checks table: one small item per check, append-only, deleted by TTL or by prune_old_checks."""
 
 from __future__ import annotations
 
@@ -12,55 +12,52 @@ from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.checks.check import Check
-from proxypool.table import Unbound, bind
+from proxypool.table import bind
 
 
 class CheckItem(Model):
-    """A row; the facts of the check are a map of what is not empty."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
+    """A row; `facts` holds the non-empty fields of the check."""
 
     proxy_id = UnicodeAttribute(hash_key=True)
-    checked_at = UnicodeAttribute(range_key=True)  # ISO 8601 # the claim that it was made under
+    checked_at = UnicodeAttribute(range_key=True)  # ISO 8601 instant, "#", claim
     facts = DynamicMapAttribute(attr_name="f")
     expires_at = NumberAttribute(attr_name="ttl")
 
 
 @dataclass(frozen=True, slots=True)
 class ChecksTable:
-    """All access to the checks table. Reads leave out what is past its TTL."""
+    """All access to the checks table. Reads exclude expired rows."""
 
     table_name: str
 
     def add(self, checks: Sequence[tuple[Check, int]], *, ttl_days: int) -> None:
-        """Writes checks, each with the claim that it was made under: repeated, it is the same item."""
+        """Writes (check, claim) pairs; writing one again overwrites the same item."""
         with self._model.batch_write() as batch:
             for check, claim in checks:
                 expires_at = clock.epoch(check.checked_at) + ttl_days * 86_400
                 batch.save(self._model(check.proxy_id, _key(check, claim), facts=_facts(check), expires_at=expires_at))
 
     def newest_first(self, proxy_id: str, *, now: datetime, limit: int | None = None) -> Iterator[dict[str, Any]]:
-        """The checks of a proxy, newest first, as plain facts with `checked_at` (the sort key)."""
-        alive = CheckItem.expires_at > clock.epoch(now)
-        for item in self._model.query(proxy_id, filter_condition=alive, scan_index_forward=False, limit=limit):
+        """The checks of a proxy, newest first: stored facts plus `checked_at` (the sort key)."""
+        not_expired = CheckItem.expires_at > clock.epoch(now)
+        for item in self._model.query(proxy_id, filter_condition=not_expired, scan_index_forward=False, limit=limit):
             facts = item.facts.as_dict()
-            facts.pop("attribute_values", None)  # pynamodb's own, not the row's
+            facts.pop("attribute_values", None)  # added by pynamodb
             yield {"checked_at": item.checked_at, **facts}
 
     def keys(self, proxy_id: str) -> list[str]:
-        """The sort keys of all of a proxy's checks, newest first."""
-        found = self._model.query(proxy_id, scan_index_forward=False, attributes_to_get=["proxy_id", "checked_at"])
-        return [item.checked_at for item in found]
+        """The sort keys of all checks of a proxy, newest first."""
+        items = self._model.query(proxy_id, scan_index_forward=False, attributes_to_get=["proxy_id", "checked_at"])
+        return [item.checked_at for item in items]
 
     def delete(self, proxy_id: str, keys: Iterable[str]) -> int:
-        """Deletes these checks; returns how many."""
-        number = 0
+        """Deletes the checks with these sort keys; returns the number of keys."""
+        count = 0
         with self._model.batch_write() as batch:
             for key in keys:
                 batch.delete(self._model(proxy_id, key))
-                number += 1
-        return number
+                count += 1
+        return count
 
     @property
     def _model(self) -> type[CheckItem]:
@@ -88,7 +85,7 @@ def _facts(check: Check) -> dict[str, Any]:
         "signed": check.signed or None,
         "tampered": check.tampered or None,
         "targets": {host: verdict.value for host, verdict in check.targets.items()} or None,
-        "spoken": check.spoken.value if check.spoken else None,
+        "spoken": check.detected_protocol.value if check.detected_protocol else None,
         "full": check.full,
         "frozen": check.frozen or None,
     }

@@ -1,6 +1,8 @@
-"""One batch of the validate queue: claim, ask the judges, check all at once, write results as they come.
+"""One batch of the validate queue: claims, probes the judges, checks all proxies concurrently, writes results as they
+arrive.
 
-Failures of active proxies wait until the whole batch is known: where the pool seems to fail as a whole, they have no effect.
+Failures of active proxies are deferred until the batch is complete: they have no effect if most of the pool seems to fail
+(see `freeze`).
 """
 
 from __future__ import annotations
@@ -13,15 +15,15 @@ from typing import Final
 
 from proxypool import clock, queues
 from proxypool.checks import direct, pipeline
-from proxypool.checks.batch import Batch, Outcome
-from proxypool.checks.cadence import is_full, is_quick, is_suspect
+from proxypool.checks.batch import Batch, BatchResult
+from proxypool.checks.cadence import is_likely_slow, needs_full_check, needs_quick_recheck
 from proxypool.checks.check import Check, Reason, Verdict
-from proxypool.checks.context import Bench
+from proxypool.checks.context import CheckContext
 from proxypool.checks.freeze import Freezer
-from proxypool.checks.low import tell_when_low
-from proxypool.checks.rule import Rule, read_rules
+from proxypool.checks.low import publish_pool_low
+from proxypool.checks.rule import TargetRule, parse_rules
 from proxypool.checks.secret import judge_key
-from proxypool.checks.status import fold
+from proxypool.checks.status import apply_check
 from proxypool.checks.table import ChecksTable
 from proxypool.events import Event, publish
 from proxypool.network import loop
@@ -35,10 +37,9 @@ from proxypool.telemetry import Metric, count, log
 
 RESULTS_PER_WRITE: Final = 25
 WRITE_SECONDS: Final = 1.0
-RESERVE_SECONDS: Final = 10.0  # kept of the invocation, to write and to give back
-JUDGE_DOWN_MARK: Final = "judge_down"  # so that one outage is told once
+JUDGE_DOWN_KEY: Final = "judge_down"  # state key: one event per outage
 JUDGE_DOWN_SECONDS: Final = 900
-DETECTED: Final = "detected"  # the source of a proxy that was filed anew, where its own is not known
+DETECTED_SOURCE_ID: Final = "detected"  # of a proxy stored under its detected protocol, if its own source is unknown
 
 _METRICS: Final = {
     Verdict.PASSED: Metric.CHECKS_PASSED,
@@ -57,24 +58,25 @@ class Validator:
     settings: Settings
     now: Callable[[], datetime] = clock.now
 
-    def validate(self, messages: Mapping[str, ValidateMessage], *, seconds: float) -> Outcome:
-        """Checks the proxies of these messages (by proxy id) within so many seconds.
+    def validate(self, messages: Mapping[str, ValidateMessage], *, seconds: float) -> BatchResult:
+        """Checks the proxies of these messages (by proxy id) within `seconds`.
 
-        Whoever cannot be claimed is left out: a duplicate or stale message, a proxy that is gone.
+        Proxies that cannot be claimed are skipped: the message is a duplicate or stale, or the proxy was deleted.
+        Raises what AWS calls raise, after releasing the claims.
         """
-        outcome = Outcome()
+        result = BatchResult()
         claimed = self._claim(messages)
-        outcome.counts["superseded"] = len(messages) - len(claimed)
-        count(Metric.CHECKS_SUPERSEDED, outcome.counts["superseded"])
+        result.counts["superseded"] = len(messages) - len(claimed)
+        count(Metric.CHECKS_SUPERSEDED, result.counts["superseded"])
         if claimed:
-            sweeps = {proxy_id: message.sweep_id for proxy_id, message in messages.items()}
-            batch = Batch({record.id: record for record in claimed}, sweeps, outcome)
+            sweep_ids = {proxy_id: message.sweep_id for proxy_id, message in messages.items()}
+            batch = Batch({record.id: record for record in claimed}, sweep_ids, result)
             try:
-                loop.run(self._check(batch, max(0.0, seconds - RESERVE_SECONDS)))
+                loop.run(self._check(batch, seconds))
             except BaseException:
                 self.proxies.release_claims({record.id: record.claim for record in batch.open_claims.values()})
                 raise
-        return outcome
+        return result
 
     def _claim(self, messages: Mapping[str, ValidateMessage]) -> list[ProxyRecord]:
         due = {proxy_id: message.next_check_at for proxy_id, message in messages.items()}
@@ -84,87 +86,97 @@ class Validator:
 
     async def _check(self, batch: Batch, seconds: float) -> None:
         key = judge_key(self.settings.judge_secret_arn)
-        bench = await direct.introduced(direct.bench(self.settings, key, self._rules()))
-        if bench is None:
-            self._judge_is_down(batch)
+        context = await direct.probe_judges(direct.build_context(self.settings, key, self._target_rules()))
+        if context is None:
+            self._return_unchecked(batch)
             return
-        self.state.delete(JUDGE_DOWN_MARK)
+        self.state.delete(JUDGE_DOWN_KEY)
         results: asyncio.Queue[Check | None] = asyncio.Queue()
-        places = asyncio.Semaphore(self.settings.check_concurrency)
-        ordered = sorted(batch.open_claims.values(), key=is_suspect, reverse=True)
-        work = [asyncio.create_task(self._one(record, bench, places, results)) for record in ordered]
-        remaining, deadline = len(work), asyncio.get_running_loop().time() + seconds
+        slots = asyncio.Semaphore(self.settings.check_concurrency)
+        slow_first = sorted(batch.open_claims.values(), key=is_likely_slow, reverse=True)
+        tasks = [asyncio.create_task(self._check_one(record, context, slots, results)) for record in slow_first]
+        remaining, deadline = len(tasks), asyncio.get_running_loop().time() + seconds
         try:
             while remaining:
-                async with asyncio.timeout_at(deadline):  # the wait is cut short, a write never
-                    page = await _next_page(results, remaining)
-                remaining -= len(page)
-                await asyncio.to_thread(self._write, batch.take([one for one in page if one]), batch)
+                async with asyncio.timeout_at(deadline):  # limits waiting for results, not writing
+                    checks = await _next_page(results, remaining)
+                remaining -= len(checks)
+                await asyncio.to_thread(self._write, batch.add([check for check in checks if check]), batch)
         except TimeoutError:
-            log.error("validate_proxy failed", error="Pipeline timeout", count=len(batch.open_claims) - len(batch.held))
+            unchecked = len(batch.open_claims) - len(batch.deferred)
+            log.error("validate_proxy failed", error="Pipeline timeout", count=unchecked)
         finally:
-            for task in work:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*work, return_exceptions=True)
-        await asyncio.to_thread(self._settle, batch)
-        if batch.crossed:
-            tell_when_low(self.state, self.settings)
-        self._give_back(batch)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._write_deferred, batch)
+        if batch.active_set_changed:
+            publish_pool_low(self.state, self.settings)
+        self._release_open_claims(batch)
 
-    async def _one(
-        self, record: ProxyRecord, bench: Bench, places: asyncio.Semaphore, results: asyncio.Queue[Check | None]
+    async def _check_one(
+        self, record: ProxyRecord, context: CheckContext, slots: asyncio.Semaphore, results: asyncio.Queue[Check | None]
     ) -> None:
-        targets = frozenset(rule.host for rule in bench.rules)
-        full = is_full(record, every=self.settings.check_tls_every, targets=targets)
-        async with places:
+        targets = frozenset(rule.host for rule in context.target_rules)
+        full = needs_full_check(record, every_nth=self.settings.check_tls_every, targets=targets)
+        async with slots:
             try:
-                first = record.status is Status.UNCHECKED
+                is_first = record.status is Status.UNCHECKED
                 results.put_nowait(
                     await pipeline.check(
-                        record.proxy, bench, now=self.now(), full=full, first=first, allow_private=record.allow_private
+                        record.proxy,
+                        context,
+                        now=self.now(),
+                        full=full,
+                        is_first=is_first,
+                        allow_private=record.allow_private,
                     )
                 )
-            except Exception as error:  # a fault of ours in one check leaves its neighbours alone
+            except Exception as error:  # a bug in one check must not affect the others
                 log.exception("check failed", proxy_id=record.id, error=type(error).__name__)
                 results.put_nowait(None)
 
-    def _settle(self, batch: Batch) -> None:
-        """Writes what was held back: as failures, or without effect where the pool failed as a whole."""
-        down = sum(check.reason is Reason.JUDGE_DOWN for _, _, check in batch.results)
-        if down:
-            self._tell_of_the_judge("no answer any more", down)
-        frozen = Freezer(self.state, self.settings).settle(batch.results, self.now())
-        held = [replace(check, frozen=frozen) for check in batch.held]
-        batch.outcome.counts["frozen"] = len(held) if frozen else 0
-        for start in range(0, len(held), RESULTS_PER_WRITE):
-            self._write(held[start : start + RESULTS_PER_WRITE], batch)
+    def _write_deferred(self, batch: Batch) -> None:
+        """Writes the deferred checks: as failures, or without effect during a freeze."""
+        judge_down = sum(check.reason is Reason.JUDGE_DOWN for _, _, check in batch.checks)
+        if judge_down:
+            self._publish_judge_down("stopped answering", judge_down)
+        frozen = Freezer(self.state, self.settings).update(batch.checks, self.now())
+        deferred = [replace(check, frozen=frozen) for check in batch.deferred]
+        batch.result.counts["frozen"] = len(deferred) if frozen else 0
+        for start in range(0, len(deferred), RESULTS_PER_WRITE):
+            self._write(deferred[start : start + RESULTS_PER_WRITE], batch)
 
-    def _write(self, page: list[Check], batch: Batch) -> None:
-        """Writes results under their claims; what took effect is recorded, counted, and checked again soon if it failed."""
-        before = {check.proxy_id: batch.open_claims[check.proxy_id] for check in page}
-        after = {check.proxy_id: self._folded(before[check.proxy_id], check) for check in page}
-        took = self.proxies.record_many(list(after.values()))
+    def _write(self, checks: list[Check], batch: Batch) -> None:
+        """Writes checks under their claims; those that took effect are stored, counted and, after a failure, rechecked
+        soon.
+        """
+        before = {check.proxy_id: batch.open_claims[check.proxy_id] for check in checks}
+        after = {check.proxy_id: self._apply(before[check.proxy_id], check) for check in checks}
+        written = self.proxies.record_many(list(after.values()))
         self.checks.add(
-            [(check, before[check.proxy_id].claim) for check in page if check.proxy_id in took],
+            [(check, before[check.proxy_id].claim) for check in checks if check.proxy_id in written],
             ttl_days=self.settings.check_ttl_days,
         )
-        for check in page:
+        for check in checks:
             del batch.open_claims[check.proxy_id]
-            verdict = check.verdict.value if check.proxy_id in took else "superseded"
-            batch.outcome.counts[verdict] += 1
-            count(_METRICS[check.verdict] if check.proxy_id in took else Metric.CHECKS_SUPERSEDED)
-        self._recheck_soon([after[id_] for id_ in took])
-        self._file_anew([(before[check.proxy_id], check) for check in page if check.proxy_id in took])
-        batch.crossed |= any(_crossed(before[id_].status, after[id_].status) for id_ in took)
+            verdict = check.verdict.value if check.proxy_id in written else "superseded"
+            batch.result.counts[verdict] += 1
+            count(_METRICS[check.verdict] if check.proxy_id in written else Metric.CHECKS_SUPERSEDED)
+        self._send_quick_rechecks([after[id_] for id_ in written])
+        self._store_detected([(before[check.proxy_id], check) for check in checks if check.proxy_id in written])
+        batch.active_set_changed |= any(_active_changed(before[id_].status, after[id_].status) for id_ in written)
 
-    def _folded(self, record: ProxyRecord, check: Check) -> ProxyRecord:
-        known = self.settings
-        return fold(record, check, active_seconds=known.active_recheck_seconds, dead_seconds=known.dead_recheck_seconds)
+    def _apply(self, record: ProxyRecord, check: Check) -> ProxyRecord:
+        settings = self.settings
+        return apply_check(
+            record, check, active_seconds=settings.active_recheck_seconds, dead_seconds=settings.dead_recheck_seconds
+        )
 
-    def _recheck_soon(self, records: list[ProxyRecord]) -> None:
-        """Sends the delayed messages; one that is lost ages out in the next sweep."""
+    def _send_quick_rechecks(self, records: list[ProxyRecord]) -> None:
+        """Sends delayed messages; a lost one is replaced by the next sweep."""
         by_delay: dict[int, list[ValidateMessage]] = {}
-        for record in filter(is_quick, records):
+        for record in filter(needs_quick_recheck, records):
             if record.next_check_at is None:
                 continue
             message = ValidateMessage(proxy_id=record.id, next_check_at=clock.epoch(record.next_check_at))
@@ -172,20 +184,20 @@ class Validator:
         for delay, messages in by_delay.items():
             self._send(messages, delay_seconds=delay)
 
-    def _file_anew(self, found: list[tuple[ProxyRecord, Check]]) -> None:
-        """Files proxies that speak another protocol than their list says under that one, and has them checked at once."""
-        for record, check in found:
-            if check.spoken is None:
+    def _store_detected(self, checked: list[tuple[ProxyRecord, Check]]) -> None:
+        """Stores a proxy that speaks another protocol than listed under that protocol, and enqueues its check."""
+        for record, check in checked:
+            if check.detected_protocol is None:
                 continue
             new = self.proxies.upsert_many(
-                [record.proxy._replace(protocol=check.spoken)], source_id=min(record.sources, default=DETECTED),
+                [record.proxy._replace(protocol=check.detected_protocol)], source_id=min(record.sources, default=DETECTED_SOURCE_ID),
                 kind=record.kind, tags=record.tags, now=self.now(),
             ).new  # fmt: skip
             self._send(
                 [
-                    ValidateMessage(proxy_id=one.id, next_check_at=clock.epoch(one.next_check_at))
-                    for one in new
-                    if one.next_check_at
+                    ValidateMessage(proxy_id=added.id, next_check_at=clock.epoch(added.next_check_at))
+                    for added in new
+                    if added.next_check_at
                 ]
             )
 
@@ -196,50 +208,52 @@ class Validator:
         except queues.SendFailed as error:
             log.warning("rechecks not sent", count=len(error.failed))
 
-    def _rules(self) -> tuple[Rule, ...]:
-        found = operator_settings(self.state).get("targets") or ()
+    def _target_rules(self) -> tuple[TargetRule, ...]:
+        values = operator_settings(self.state).get("targets") or ()
         try:
-            return read_rules(found, allow_loopback=self.settings.allow_loopback)
+            return parse_rules(values, allow_loopback=self.settings.allow_loopback)
         except ValueError as error:
-            log.error("target rules cannot be read", error=str(error))
+            log.error("target rules are invalid", error=str(error))
             return ()
 
-    def _judge_is_down(self, batch: Batch) -> None:
-        """Nothing is known then: scores and rows stay as they are, all are due, new ones too; the next sweep asks again."""
+    def _return_unchecked(self, batch: Batch) -> None:
+        """Returns all proxies, unchecked: records stay as they are and are due again, so that the next sweep retries
+        them.
+        """
         claimed = list(batch.open_claims.values())
         self.proxies.return_unasked(claimed, now=self.now())
         batch.open_claims.clear()
-        batch.outcome.counts[Verdict.INCONCLUSIVE.value] += len(claimed)
+        batch.result.counts[Verdict.INCONCLUSIVE.value] += len(claimed)
         count(Metric.CHECKS_INCONCLUSIVE, len(claimed))
-        self._tell_of_the_judge("no answer", len(claimed))
+        self._publish_judge_down("no answer", len(claimed))
 
-    def _tell_of_the_judge(self, reason: str, checks: int) -> None:
-        """Once per outage: the mark goes when a batch finds a judge that answers."""
+    def _publish_judge_down(self, reason: str, checks: int) -> None:
+        """Logs and counts each time, publishes once per outage: a batch that finds a judge up resets the key."""
         count(Metric.JUDGE_DOWN)
         log.error("judge is down", reason=reason, count=checks)
         at = clock.iso(self.now())
-        if self.state.put_if_absent(JUDGE_DOWN_MARK, at, ttl_seconds=JUDGE_DOWN_SECONDS):
-            asked = self.settings.judge_url or self.settings.judge_echo_urls
-            publish(self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": asked, "reason": reason, "at": at})
+        if self.state.put_if_absent(JUDGE_DOWN_KEY, at, ttl_seconds=JUDGE_DOWN_SECONDS):
+            judge = self.settings.judge_url or ",".join(self.settings.judge_echo_urls)
+            publish(self.settings.need("event_bus"), Event.JUDGE_DOWN, {"judge": judge, "reason": reason, "at": at})
 
-    def _give_back(self, batch: Batch) -> None:
+    def _release_open_claims(self, batch: Batch) -> None:
         if batch.open_claims:
             self.proxies.release_claims({record.id: record.claim for record in batch.open_claims.values()})
-            batch.outcome.unfinished |= set(batch.open_claims)
-            batch.outcome.counts["unfinished"] += len(batch.open_claims)
+            batch.result.unfinished |= set(batch.open_claims)
+            batch.result.counts["unfinished"] += len(batch.open_claims)
 
 
-async def _next_page(results: asyncio.Queue[Check | None], at_most: int) -> list[Check | None]:
-    """Up to 25 results, waiting for one without end and for the rest one second in all."""
+async def _next_page(results: asyncio.Queue[Check | None], remaining: int) -> list[Check | None]:
+    """Up to RESULTS_PER_WRITE results: waits without limit for the first, then WRITE_SECONDS in total for the rest."""
     page = [await results.get()]
     try:
         async with asyncio.timeout(WRITE_SECONDS):
-            while len(page) < min(RESULTS_PER_WRITE, at_most):
+            while len(page) < min(RESULTS_PER_WRITE, remaining):
                 page.append(await results.get())
     except TimeoutError:
         pass
     return page
 
 
-def _crossed(before: Status, after: Status) -> bool:
+def _active_changed(before: Status, after: Status) -> bool:
     return (before is Status.ACTIVE) != (after is Status.ACTIVE)

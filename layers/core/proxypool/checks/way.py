@@ -1,58 +1,66 @@
-"""The way through a proxy to a place: one connection, one request, one answer, by whatever protocol the proxy speaks."""
+"""Sends one GET through the proxy under check: one connection, one request, one response, in the proxy's protocol."""
 
 from __future__ import annotations
 
 import secrets
 
 from proxypool.checks.check import Reason
-from proxypool.checks.context import AGENT, Place, Probe, StageFailed
+from proxypool.checks.context import USER_AGENT, Endpoint, Probe, StageFailed
 from proxypool.errors import AddressRefused
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, without
+from proxypool.network.address import FORBIDDEN, Refusal, without_reasons
 from proxypool.network.deadline import Deadline
 from proxypool.network.http1 import MAX_BODY_BYTES
-from proxypool.network.tunnel import Response, Wire, ask_plain, ask_secure
+from proxypool.network.tunnel import Connection, Response, get_http, get_https
 
 
-async def connect(probe: Probe) -> Wire:
-    """A connection to the proxy's vetted address, left in the probe; raises StageFailed, WireError or TimeoutError."""
-    proxy, bench = probe.proxy, probe.bench
+async def connect(probe: Probe) -> Connection:
+    """Opens a connection to the proxy's vetted address and stores it in the probe.
+
+    Raises StageFailed, TransportError or TimeoutError.
+    """
+    proxy, context = probe.proxy, probe.context
     try:
-        with Deadline(bench.connect_seconds):
+        with Deadline(context.connect_seconds):
             if probe.address is None:
                 probe.address = await guard.resolve(
-                    proxy.host, proxy.port, allow_loopback=bench.allow_loopback, own=bench.ours,
-                    networks=without(FORBIDDEN, Refusal.PRIVATE) if probe.allow_private else FORBIDDEN,
+                    proxy.host, proxy.port, allow_loopback=context.allow_loopback, own_endpoints=context.own_endpoints,
+                    networks=without_reasons(FORBIDDEN, Refusal.PRIVATE) if probe.allow_private else FORBIDDEN,
                 )  # fmt: skip
-            probe.wire = await Wire.open(*probe.address)
+            probe.connection = await Connection.open(*probe.address)
     except AddressRefused as error:
         raise StageFailed(Reason.ADDRESS_REFUSED) from error
-    return probe.wire
+    return probe.connection
 
 
-async def ask(probe: Probe, place: Place, target: str, *, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
-    """The answer to one GET through the proxy; takes the open connection of the probe, if there is one, and ends it.
+async def get_via_proxy(
+    probe: Probe, endpoint: Endpoint, target: str, *, max_body_bytes: int = MAX_BODY_BYTES
+) -> Response:
+    """The response to one GET through the proxy, over the probe's open connection or a new one; closes the connection.
 
-    The name goes to the proxy unresolved. By https the certificate is verified for it; there is no way around that.
+    The host name is sent to the proxy unresolved. Over HTTPS the certificate is always verified for it. Raises
+    StageFailed, TransportError or TimeoutError.
     """
-    wire = probe.wire or await connect(probe)
-    way = ask_secure if place.scheme == "https" else ask_plain
+    connection = probe.connection or await connect(probe)
+    get = get_https if endpoint.scheme == "https" else get_http
     try:
-        return await way(wire, probe.hop, place.url(target), agent=AGENT, max_body_bytes=max_body_bytes)
+        return await get(
+            connection, probe.hop, endpoint.url(target), user_agent=USER_AGENT, max_body_bytes=max_body_bytes
+        )
     finally:
         probe.close()
 
 
-def path(place: Place, **query: str) -> str:
-    """A path that nobody can know before, with this query; an echo service keeps its own path."""
-    asked = "&".join(f"{name}={text}" for name, text in query.items())
-    if place.target == "/":
-        return f"/{secrets.token_hex(4)}?{asked}"
-    return f"{place.target}{'&' if '?' in place.target else '?'}{asked}"
+def random_path(endpoint: Endpoint, **query: str) -> str:
+    """An unpredictable path with this query; an endpoint that has a path (an echo service) uses that."""
+    query_string = "&".join(f"{name}={text}" for name, text in query.items())
+    if endpoint.target == "/":
+        return f"/{secrets.token_hex(4)}?{query_string}"
+    return f"{endpoint.target}{'&' if '?' in endpoint.target else '?'}{query_string}"
 
 
-def refused(status: int) -> Reason | None:
-    """The reason that a status other than 200 stands for. A redirect is an outcome and is never followed."""
+def reason_for_status(status: int) -> Reason | None:
+    """The failure reason of an HTTP status; None for 200. Redirects are failures and are never followed."""
     if status == 200:
         return None
     if status == 407:

@@ -11,6 +11,7 @@ from proxypool_client.cli.output import Exit, client_errors, fail
 from proxypool_client.cli.request import Json
 from proxypool_client.cli.sources import app as sources
 
+from proxypool.cli.settings import settings_app
 from proxypool.cli.stack import stack_app
 from proxypool.local.commands import local_app
 
@@ -18,6 +19,7 @@ app = typer.Typer()
 judge = typer.Typer(help="The echo service that checks request.", no_args_is_help=True)
 app.add_typer(local_app)
 app.add_typer(stack_app)
+app.add_typer(settings_app, name="settings")
 app.add_typer(judge, name="judge")
 
 

@@ -12,7 +12,7 @@ import typer
 from proxypool_client.cli.output import Exit, client_errors, fail, show, table
 from proxypool_client.cli.request import Json
 
-FEW_LETTERS = 100
+LIST_LIMIT = 100  # messages of each queue
 DAY = "%Y-%m-%d"
 
 Stack = Annotated[
@@ -21,7 +21,7 @@ Stack = Annotated[
 Region = Annotated[str, typer.Option(help="Of the deployed stack; else AWS_REGION.")]
 
 stack_app = typer.Typer()
-dlq = typer.Typer(help="Messages that failed for good.", no_args_is_help=True)
+dlq = typer.Typer(help="Messages that failed for good (dead-letter queues).", no_args_is_help=True)
 stack_app.add_typer(dlq, name="dlq")
 
 
@@ -59,36 +59,36 @@ def export_ledger(
 
 @dlq.command("list")
 def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
-    """Show the messages that failed for good, with their reasons."""
-    from proxypool import dlq as letters
+    """Show the messages in the dead-letter queues, with their reasons."""
+    from proxypool import dlq as dead_letters
     from proxypool.cli import stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
-        queues = letters.queues_of(stack_access.outputs(stack, region))
-        found = [letters.as_json(letter) for letter in letters.peek(queues, most=FEW_LETTERS)]
-    table({"letters": found}, "letters", ("queue", "message_id", "body", "reason"), as_json)
+        queues = dead_letters.queues_from(stack_access.outputs(stack, region))
+        found = [dead_letters.as_json(one) for one in dead_letters.peek(queues, limit=LIST_LIMIT)]
+    table({"messages": found}, "messages", ("queue", "message_id", "body", "reason"), as_json)
 
 
 @dlq.command()
 def redrive(
-    most: Annotated[int, typer.Option(min=1, help="At most so many of each queue.")] = 1_000,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of messages per queue.")] = 1_000,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     stack: Stack = "", region: Region = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send them back to their queues."""
-    from proxypool import dlq as letters
+    """Send the messages of the dead-letter queues back to their queues."""
+    from proxypool import dlq as dead_letters
     from proxypool.cli import stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
-        queues = letters.queues_of(stack_access.outputs(stack, region))
+        queues = dead_letters.queues_from(stack_access.outputs(stack, region))
         if stack and not yes:
-            _confirm(f"send up to {most} messages of each queue of {stack} back?", as_json)
-        show({"redriven": letters.redrive(queues, most=most)}, as_json)
+            _confirm(f"Redrive up to {limit} messages of each queue of {stack}?", as_json)
+        show({"redriven": dead_letters.redrive(queues, limit=limit)}, as_json)
 
 
 def _confirm(question: str, as_json: bool) -> None:
-    """Asks a person; where there is none, ends the command: only --yes says yes then."""
+    """Asks on a terminal; without one the command ends, unless --yes was given."""
     if not sys.stdin.isatty():
-        fail(Exit.USAGE, f"{question} Say so with --yes", as_json)
+        fail(Exit.USAGE, f"{question} Confirm with --yes", as_json)
     if not typer.confirm(question, err=True):
         raise typer.Exit(Exit.FAILED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -22,14 +22,14 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 from botocore.exceptions import ConnectionError as NoConnection
-from proxypool_client.api import find_stack, read_stack
 from proxypool_client.cli.output import Exit, fail
 from proxypool_client.errors import NoPool
+from proxypool_client.local_stack import find_stack, read_stack
 from pynamodb.exceptions import PynamoDBException
 
 from proxypool import aws
+from proxypool.local.access import STACK_NAME, credentials
 
-LOCAL: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
 NOT_ALLOWED: Final = frozenset(
     {
         "AccessDenied", "AccessDeniedException", "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId",
@@ -57,6 +57,18 @@ def outputs(stack: str, region: str) -> Mapping[str, str]:
     """
     if not stack:
         return _local()
+    return {output["OutputKey"]: output["OutputValue"] for output in _described(stack, region).get("Outputs", [])}
+
+
+def parameters(stack: str, region: str) -> Mapping[str, str]:
+    """The parameters that a deployed stack, or without a name the local one, was created or updated with; raises as `outputs`."""
+    if not stack:
+        _local()
+    found = _described(stack or STACK_NAME, region)
+    return {parameter["ParameterKey"]: parameter["ParameterValue"] for parameter in found.get("Parameters", [])}
+
+
+def _described(stack: str, region: str) -> Any:
     if region:
         os.environ.update(AWS_REGION=region, AWS_DEFAULT_REGION=region)
     try:
@@ -65,7 +77,7 @@ def outputs(stack: str, region: str) -> Mapping[str, str]:
         if "does not exist" in error.response["Error"].get("Message", ""):
             raise NoStack(f"there is no stack {stack} in this account and region") from error
         raise
-    return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", [])}
+    return found
 
 
 def _local() -> Mapping[str, str]:
@@ -73,7 +85,7 @@ def _local() -> Mapping[str, str]:
     if file is None:
         raise NoPool("no stack runs in this folder: name a deployed one with --stack")
     found = read_stack(file)
-    os.environ.update(LOCAL, AWS_ENDPOINT_URL=found["endpoint_url"])
+    os.environ.update(credentials(found["access_key"]), AWS_ENDPOINT_URL=found["endpoint_url"])
     outputs: Mapping[str, str] = found["outputs"]
     return outputs
 

@@ -1,4 +1,4 @@
-"""What POST /jobs takes, field by field, and how a job is shown."""
+"""The fields of POST /jobs, their validation, and a job as JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from proxypool import clock
 from proxypool.errors import AddressRefused, Invalid
 from proxypool.jobs import transforms
 from proxypool.jobs.domains import Domains
-from proxypool.jobs.fetch import SAFE_HEADERS, vetted
+from proxypool.jobs.fetch import SAFE_HEADERS
 from proxypool.jobs.job import Crawl, Job, JobRequest
 from proxypool.leases.api import lease_fields
 from proxypool.leases.sessions import SESSION_ID
+from proxypool.network.address import Url, parse_public_url
 from proxypool.settings import Settings
 from proxypool.web import Field, read_fields
 
@@ -56,7 +57,7 @@ def job_fields(settings: Settings) -> dict[str, Field]:
         "allow_plaintext_secrets": Field(kind=bool, default=False, description="Cookies and tokens by plain http, too"),
         "crawl": Field(kind=dict, description="Follow the page's links; each page is a job of the same batch"),
         "batch": Field(kind=str, default="", pattern=JOB_ID, description="Names jobs that belong together"),
-        "job_id": Field(kind=str, default="", pattern=JOB_ID, description="Yours, else a digest of the request"),
+        "job_id": Field(kind=str, default="", pattern=JOB_ID, description="Default: a digest of the request"),
     }  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def read_jobs(body: Mapping[str, Any], owner: str, *, settings: Settings, domain
 
 
 def job_json(job: Job) -> dict[str, Any]:
-    """A job as it is shown: never its headers, its body or its result."""
+    """A job as JSON, without its headers, body and result."""
     return {
         "id": job.id, "state": job.state.value, "url": job.request.url, "method": job.request.method,
         "session_id": job.request.session_id or None, "batch": job.request.batch or None,
@@ -95,7 +96,8 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
     if not isinstance(body, dict):
         raise Invalid([{"field": prefix.rstrip(".") or "body", "message": "must be an object"}])
     values = _fields(body, job_fields(settings), prefix)
-    wrong = dict(_wrong_url(values, settings, domains))
+    url = _url(values["url"], settings)
+    wrong = {"url": url} if isinstance(url, str) else dict(_wrong_target(url, values, domains))
     wrong |= _wrong_headers(values["headers"])
     wrong |= {f"transform.{name}": text for name, text in _wrong_transform(values["transform"]).items()}
     if values["crawl"] is not None and not values["batch"]:
@@ -111,7 +113,7 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
         for name, value in lease.items()
         if name in values["lease"]
     }
-    request = JobRequest(**values | {"lease": given, "crawl": crawl or None})
+    request = JobRequest(**values | {"url": str(url), "lease": given, "crawl": crawl or None})
     if len(request.text()) > MAX_REQUEST_BYTES:
         raise Invalid([{"field": f"{prefix}body", "message": f"the request is over {MAX_REQUEST_BYTES} bytes as JSON"}])
     return Job(owner=owner, id=job_id or request.digest(), request=request)
@@ -124,11 +126,15 @@ def _fields(body: Mapping[str, Any], fields: Mapping[str, Field], prefix: str) -
         raise Invalid([{**one, "field": prefix + one["field"]} for one in error.extra["errors"]]) from error
 
 
-def _wrong_url(values: Mapping[str, Any], settings: Settings, domains: Domains) -> dict[str, str]:
+def _url(text: str, settings: Settings) -> Url | str:
+    """The parsed URL, which is what the job stores and every later step reads; else why it is refused."""
     try:
-        url = vetted(values["url"], allow_http=True, allow_loopback=settings.allow_loopback)
+        return parse_public_url(text, allow_http=True, allow_loopback=settings.allow_loopback)
     except AddressRefused as error:
-        return {"url": f"is refused: {error.reason}"}
+        return f"is refused: {error.reason}"
+
+
+def _wrong_target(url: Url, values: Mapping[str, Any], domains: Domains) -> dict[str, str]:
     domain = domains.of(url.host)
     if domain is None:
         return {"url": f"domain {url.host} is not allowed"}
@@ -136,7 +142,7 @@ def _wrong_url(values: Mapping[str, Any], settings: Settings, domains: Domains) 
         return {"url": "plain http is not allowed"}
     secret = any(name.lower() not in SAFE_HEADERS | {"content-type"} for name in values["headers"])
     if url.scheme == "http" and secret and not values["allow_plaintext_secrets"]:
-        return {"headers": "would go over plain http; allow_plaintext_secrets says so"}
+        return {"headers": "would be sent over plain http; set allow_plaintext_secrets to allow that"}
     return {}
 
 
@@ -146,7 +152,7 @@ def _wrong_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     wrong: dict[str, str] = {}
     for name, value in headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("proxy-"):
-            wrong[f"headers.{name[:64]}"] = "is not yours to set"
+            wrong[f"headers.{name[:64]}"] = "cannot be set"
         elif (
             not isinstance(value, str) or len(value) > MAX_HEADER_CHARS or not (value.isascii() and value.isprintable())
         ):
@@ -163,5 +169,5 @@ def _wrong_transform(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def is_job_id(text: str) -> bool:
-    """Whether a job can have that id."""
+    """Whether the text is a valid job id."""
     return _JOB_ID.fullmatch(text) is not None

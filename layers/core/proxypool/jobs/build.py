@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
-from proxypool.caller import OWNER_HEADER
+from proxypool.caller import ON_BEHALF_HEADER, OWNER_HEADER
 from proxypool.jobs import usage
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
@@ -21,17 +21,16 @@ from proxypool.jobs.run import Runner
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.worker import Outcomes, Worker
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
+from proxypool.network.tls import client_context
 from proxypool.proxies.table import ProxyTable
 from proxypool.settings import Settings
 from proxypool.state import State
 
-BEHALF_HEADER = "x-on-behalf-of"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """A worker with all that it works with."""
+class WorkerRuntime:
+    """A worker with its tables, its TLS context and its caches: what one Lambda environment keeps between batches."""
 
     settings: Settings
     state: State
@@ -44,13 +43,13 @@ class Bench:
         """Runs these jobs at once, and adds their bytes to their sources."""
         known = self.settings
         async with AsyncPool(known.need("api_url"), verify=self.tls) as pool:
-            behalf_header = OWNER_HEADER if known.allow_loopback else BEHALF_HEADER
+            behalf_header = OWNER_HEADER if known.allow_loopback else ON_BEHALF_HEADER
             runner = Runner(
                 pool=pool,
                 leases=Leases(pool, behalf_header),
                 gate=Gate(known.need("state_table")),
                 robots=self.robots,
-                limits=Limits(allow_loopback=known.allow_loopback),
+                limits=FetchLimits(allow_loopback=known.allow_loopback),
                 tls=self.tls,
                 page_seconds=known.fetch_page_seconds,
                 behalf_header=behalf_header,
@@ -60,12 +59,12 @@ class Bench:
         return outcomes
 
 
-def bench(settings: Settings) -> Bench:
-    """The worker of this deployment."""
+def worker_runtime(settings: Settings) -> WorkerRuntime:
+    """The worker, with what it works with. Makes the clients of AWS that its threads share."""
     for service in ("dynamodb", "events"):  # made here, once: its threads would each begin to make one, 100 ms and more
         aws.client(service)
     state, jobs = State(settings.need("state_table")), job_table(settings)
-    return Bench(
+    return WorkerRuntime(
         settings=settings,
         state=state,
         proxies=ProxyTable(settings.need("proxies_table")),
@@ -77,12 +76,12 @@ def bench(settings: Settings) -> Bench:
             settings=settings,
         ),
         robots=Robots(state),
-        tls=_tls(settings),
+        tls=client_context(settings.judge_ca_file),
     )
 
 
 def service(settings: Settings) -> Jobs:
-    """What the API asks."""
+    """What the API's job routes call."""
     state = State(settings.need("state_table"))
     return Jobs(
         jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
@@ -95,18 +94,10 @@ def job_table(settings: Settings) -> JobTable:
 
 
 def results(settings: Settings) -> Results:
-    """Where results lie."""
+    """The store of results: the job's row, or S3."""
     return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
 
 
 def domains(settings: Settings, state: State) -> Domains:
-    """What may be fetched from."""
+    """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)
-
-
-def _tls(settings: Settings) -> ssl.SSLContext:
-    """One context for all: verification on, the local stack's own CA trusted besides where it is set."""
-    context = ssl.create_default_context()
-    if settings.judge_ca_file:
-        context.load_verify_locations(settings.judge_ca_file)
-    return context

@@ -1,26 +1,26 @@
-"""Crawling: a page's links become jobs of their own. A link's job id is made of the batch and the link, so a page that is read
-twice, or linked from everywhere, is one job; the budget is a counter that grows before a job is made.
+"""Crawling: each link of a page becomes a job. Its id is made of the batch and the link, so a page that is read twice or linked many
+times is one job. The budget is a counter that is increased before a job is made.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from urllib.parse import urlsplit
 
 from proxypool import queues
 from proxypool.errors import AddressRefused
-from proxypool.jobs.fetch import Answer, vetted
+from proxypool.jobs.fetch import Answer
 from proxypool.jobs.job import ID_BYTES, Crawl, Job, JobRequest, JobState
 from proxypool.jobs.table import JobTable
 from proxypool.jobs.transforms.html import links
+from proxypool.network.address import parse_public_url
 from proxypool.settings import Settings
 from proxypool.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """Makes the jobs that a page leads to."""
+    """Makes the jobs of a page's links."""
 
     jobs: JobTable
     state: State
@@ -32,8 +32,9 @@ class Crawler:
         if crawl is None or crawl.depth < 1:
             return 0
         made: list[queues.Message] = []
-        for url in links(page):
-            if not self._takes(crawl, job, url):
+        for link in links(page):
+            url = self._accepted(crawl, job, link)
+            if not url:
                 continue
             child = self._child(job, crawl, url)
             known = self.jobs.get(child.key)
@@ -53,17 +54,15 @@ class Crawler:
         name = f"crawl:{job.owner}:{job.request.batch}"
         return self.state.add(name, 1, ttl_seconds=self.settings.job_ttl_seconds) < crawl.max_pages
 
-    def _takes(self, crawl: Crawl, job: Job, url: str) -> bool:
-        host = (urlsplit(url).hostname or "").lower()
-        if crawl.same_domain and host != job.request.host:
-            return False
-        if crawl.include and not any(part in url for part in crawl.include):
-            return False
+    def _accepted(self, crawl: Crawl, job: Job, link: str) -> str:
+        """The link as a job stores it; "" where the crawl does not follow it."""
+        if crawl.include and not any(part in link for part in crawl.include):
+            return ""
         try:
-            vetted(url, allow_http=True, allow_loopback=self.settings.allow_loopback)
+            url = parse_public_url(link, allow_http=True, allow_loopback=self.settings.allow_loopback)
         except AddressRefused:
-            return False
-        return True
+            return ""
+        return "" if crawl.same_domain and url.host != job.request.host else str(url)
 
     def _child(self, job: Job, crawl: Crawl, url: str) -> Job:
         request: JobRequest = replace(

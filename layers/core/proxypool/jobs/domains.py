@@ -1,4 +1,4 @@
-"""What the operator allows of a domain, and how politely. Without a word of his, a domain is not fetched from."""
+"""The domains that jobs may fetch from, with their limits. A domain that the operator did not allow is not fetched from."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ DOMAIN_NAME: Final = r"[a-z0-9.:_-]{1,253}"
 
 DOMAIN_FIELDS: Final = {
     "requests_per_second": Field(kind=float, default=1.0, minimum=0.001, maximum=10_000),
-    "concurrency": Field(kind=int, default=2, minimum=0, maximum=10_000, description="Requests at once; 0: no bound"),
-    "robots": Field(kind=bool, default=True, description="Keep to robots.txt (RFC 9309)"),
+    "concurrency": Field(
+        kind=int, default=2, minimum=0, maximum=10_000, description="Concurrent requests; 0: no limit"
+    ),
+    "robots": Field(kind=bool, default=True, description="Obey robots.txt (RFC 9309)"),
     "reason": Field(
-        kind=str, default="", pattern=r"[^\x00-\x1f]{0,200}", description="Why robots.txt does not bind us there"
+        kind=str, default="", pattern=r"[^\x00-\x1f]{0,200}", description="Why robots.txt is ignored there"
     ),
     "rotate_denied": Field(kind=bool, default=False, description="Try another exit after 401, 403 and 451"),
     "allow_http": Field(kind=bool, default=False, description="Fetch by plain http, too"),
@@ -42,7 +44,7 @@ class Domain:
 
 @dataclass(slots=True)
 class Domains:
-    """The domains that jobs may fetch from. `any_domain`: those that nobody named, too, by the defaults."""
+    """The domains that jobs may fetch from; with `any_domain` all others, too, under the default rules."""
 
     state: State
     any_domain: bool = False
@@ -50,7 +52,7 @@ class Domains:
     _seen: tuple[float, dict[str, Domain]] = field(default=(-CACHE_SECONDS, {}), repr=False)
 
     def of(self, host: str) -> Domain | None:
-        """The rules for a host: those of the longest domain that holds it; None where it is not allowed."""
+        """The rules for a host: those of the longest domain that matches; None if it is not allowed."""
         known = self._known()
         parts = host.split(".")
         for start in range(len(parts)):
@@ -60,19 +62,19 @@ class Domains:
         return Domain(name=host, allow_http=self.allow_http) if self.any_domain else None
 
     def all(self) -> list[Domain]:
-        """Every domain that the operator named, by name."""
+        """Every allowed domain, by name."""
         return [_domain(name, value) for name, value in sorted(self._stored().items())]
 
     def put(self, name: str, body: Mapping[str, Any]) -> Domain:
         """Allows a domain by these rules; raises Invalid."""
         made = Domain(name=name, **read_fields(body, DOMAIN_FIELDS))
         if not made.robots and not made.reason.strip():
-            raise Invalid([{"field": "reason", "message": "required where robots is false: it stands in each result"}])
+            raise Invalid([{"field": "reason", "message": "required if robots is false; it is part of each result"}])
         self._store(self._stored() | {name: asdict(made)})
         return made
 
     def remove(self, name: str) -> bool:
-        """Forbids a domain again; False where it was not allowed."""
+        """Removes a domain; False if it was not allowed."""
         stored = self._stored()
         if stored.pop(name, None) is None:
             return False

@@ -1,14 +1,13 @@
-"""One page through one leased proxy: never directly, never further than the rules go. Every hop of a redirect is vetted anew.
+"""Fetches one page through one leased proxy, never directly. Each hop of a redirect is checked again.
 
-The target's name goes to the proxy unresolved (nothing leaks by DNS); it is vetted by its spelling. The proxy's own name is resolved
-and vetted at each connection. An answer is read as strictly as a check reads it.
+The target's name goes to the proxy unresolved (nothing leaks by DNS) and is checked by its spelling. The proxy's own name is resolved
+and checked at each connection. Answers are parsed as strictly as in a check.
 """
 
 from __future__ import annotations
 
 import re
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,17 +16,27 @@ from urllib.parse import unquote, urljoin, urlsplit
 from proxypool_client.cookies import Jar
 from proxypool_client.outcome import Outcome
 
-from proxypool.errors import AddressRefused, SourceError
+from proxypool import clock
+from proxypool.errors import AddressRefused, ProxyPoolError, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_url, refusal, without
+from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_public_url, without_reasons
 from proxypool.network.deadline import Deadline
-from proxypool.network.fetch import Limits, unpacked
-from proxypool.network.tunnel import Fault, Hop, Login, Message, Response, Wire, WireError, ask_any
+from proxypool.network.fetch import FetchLimits, decode_body
+from proxypool.network.tunnel import (
+    Connection,
+    Credentials,
+    Fault,
+    HttpRequest,
+    ProxyHop,
+    Response,
+    TransportError,
+    send_request,
+)
 
 MAX_HOPS: Final = 5
 USER_AGENT: Final = "proxypool/0.1"
-SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # what goes to another origin, too
+SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # sent to other origins, too
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TARGET_CODES: Final = frozenset(
     {502, 503, 504, 3, 4, 5, 6}
@@ -35,16 +44,16 @@ _TARGET_CODES: Final = frozenset(
 _TOKEN: Final = re.compile(r"\{token:([A-Za-z0-9_.-]{1,64})\}")
 
 
-class Refused(Exception):
-    """The request is not sent; `reason` in one word."""
+class RequestRefused(ProxyPoolError):
+    """We do not send the request; `reason` in one word."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
-class Failed(Exception):
-    """No answer came; `outcome` says whose fault that is."""
+class FetchFailed(ProxyPoolError):
+    """The page did not arrive; `outcome` says whose fault that is."""
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
         super().__init__(reason)
@@ -53,143 +62,137 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back: header names in lower case, the body decoded and whole."""
+    """A complete response: header names in lower case, the body decoded."""
 
     url: str
     status: int
     headers: Mapping[str, str]
     body: bytes
 
-    @property
-    def media_type(self) -> str:
-        """The content type without its parameters."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
-
 
 @dataclass(slots=True, kw_only=True)
-class Errand:
-    """A request on its way: what it carries, what it may, and how much came back by all of its connections."""
+class PageRequest:
+    """A request with its session, its limits, and the bytes received by all of its connections (redirects included)."""
 
     request: JobRequest
     jar: Jar = field(default_factory=Jar)
     tokens: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)  # the session's
     allow_http: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: FetchLimits = field(default_factory=FetchLimits)
     received_bytes: int = 0
 
 
-async def fetch(errand: Errand, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
-    """The page; raises Refused (nothing was sent where it may not go) or Failed."""
+async def fetch(page_request: PageRequest, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
+    """The page; raises RequestRefused (the request was not sent there) or FetchFailed."""
     try:
         with Deadline(seconds):
-            return await _follow(_hop(proxy_url, tls), proxy_url, errand)
+            return await _follow(_hop(proxy_url, tls), proxy_url, page_request)
     except TimeoutError as error:
-        raise Failed(Outcome.TIMEOUT, "timeout") from error
-    except SourceError as error:  # an encoding that nobody asked for: what the target sends
-        raise Failed(Outcome.TARGET_ERROR, error.reason) from error
-    except WireError as error:
-        raise Failed(_blame(error), error.fault.value) from error
+        raise FetchFailed(Outcome.TIMEOUT, "timeout") from error
+    except SourceError as error:  # an encoding that we did not accept: the target's fault
+        raise FetchFailed(Outcome.TARGET_ERROR, error.reason) from error
+    except TransportError as error:
+        raise FetchFailed(_blame(error), error.fault.value) from error
 
 
-def vetted(text: str, *, allow_http: bool, allow_loopback: bool) -> Url:
-    """The target by its spelling; raises AddressRefused where the pool does not go there, whoever asks."""
-    url = parse_url(text, allow_http=allow_http)
-    reason = refusal(url.host, allow_loopback=allow_loopback) if is_address(url.host) else ""
-    if reason:
-        raise AddressRefused(reason)
-    return url
-
-
-async def _follow(hop: Hop, proxy_url: str, errand: Errand) -> Answer:
+async def _follow(hop: ProxyHop, proxy_url: str, page_request: PageRequest) -> Answer:
     """The page at the end of the redirects. Each hop has a connection of its own."""
-    request = errand.request
+    request = page_request.request
     method, body = request.method, request.body.encode()
-    home = url = _vet(request.url, errand, allow_http=errand.allow_http)
+    home = url = _vet(request.url, page_request, allow_http=page_request.allow_http)
     for _ in range(MAX_HOPS + 1):
         same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
-        message = Message(method=method, headers=_headers(errand, url, same_origin=same_origin), body=body)
-        response = await _ask(hop, proxy_url, url, message, errand)
-        errand.jar.take((value for name, value in response.headers if name == "set-cookie"), str(url), now=time.time())
+        message = HttpRequest(method=method, headers=_headers(page_request, url, same_origin=same_origin), body=body)
+        response = await _ask(hop, proxy_url, url, message, page_request)
+        page_request.jar.take(
+            (value for name, value in response.headers if name == "set-cookie"), str(url), now=clock.now().timestamp()
+        )
         headers = dict(response.headers)
         location = headers.get("location", "")
         if response.status not in _REDIRECTS or not location:
-            text = unpacked(response.body, headers.get("content-encoding", ""), errand.limits.max_decoded_bytes)
+            text = decode_body(
+                response.body, headers.get("content-encoding", ""), page_request.limits.max_decoded_bytes
+            )
             return Answer(url=str(url), status=response.status, headers=headers, body=text)
         if response.status == 303 or (response.status in (301, 302) and method == "POST"):
             method, body = "GET", b""
-        url = _vet(urljoin(str(url), location), errand, allow_http=errand.allow_http and url.scheme == "http")
-    raise Failed(Outcome.TARGET_ERROR, "too_many_redirects")
+        url = _vet(
+            urljoin(str(url), location), page_request, allow_http=page_request.allow_http and url.scheme == "http"
+        )
+    raise FetchFailed(Outcome.TARGET_ERROR, "too_many_redirects")
 
 
-async def _ask(hop: Hop, proxy_url: str, url: Url, message: Message, errand: Errand) -> Response:
+async def _ask(hop: ProxyHop, proxy_url: str, url: Url, message: HttpRequest, page_request: PageRequest) -> Response:
     """One request, one answer, by a connection to the proxy's vetted address."""
-    wire = await _connect(proxy_url, errand.limits)
+    wire = await _connect(proxy_url, page_request.limits)
     try:
-        return await ask_any(wire, hop, url, message, max_body_bytes=errand.limits.max_raw_bytes)
+        return await send_request(wire, hop, url, message, max_body_bytes=page_request.limits.max_raw_bytes)
     except ValueError as error:
-        raise Refused("header") from error
+        raise RequestRefused("header") from error
     finally:
         wire.close()
-        errand.received_bytes += wire.received_bytes
+        page_request.received_bytes += wire.received_bytes
 
 
-async def _connect(proxy_url: str, limits: Limits) -> Wire:
-    """A literal private address was allowed by its source, or no lease would name it; a name that leads to one is refused."""
+async def _connect(proxy_url: str, limits: FetchLimits) -> Connection:
+    """Connects to the proxy. A literal private address was allowed by its source, or no lease would have it; a name that resolves to one is
+    refused.
+    """
     parts = urlsplit(proxy_url)
     host = parts.hostname or ""
-    networks = without(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
+    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
     try:
         where = await guard.resolve(
             host, parts.port or 0, allow_loopback=limits.allow_loopback, networks=networks, lookup=limits.lookup
         )
     except AddressRefused as error:
-        raise Failed(Outcome.PROXY_ERROR, "address_refused") from error
-    return await Wire.open(*where)
+        raise FetchFailed(Outcome.PROXY_ERROR, "address_refused") from error
+    return await Connection.open(*where)
 
 
-def _hop(proxy_url: str, tls: ssl.SSLContext) -> Hop:
+def _hop(proxy_url: str, tls: ssl.SSLContext) -> ProxyHop:
     parts = urlsplit(proxy_url)
-    login = None
+    credentials = None
     if parts.username is not None:
-        login = Login(username=unquote(parts.username), password=unquote(parts.password or ""))
-    return Hop(protocol=parts.scheme, name=parts.hostname or "", tls=tls, login=login)
+        credentials = Credentials(username=unquote(parts.username), password=unquote(parts.password or ""))
+    return ProxyHop(protocol=parts.scheme, host=parts.hostname or "", tls=tls, credentials=credentials)
 
 
-def _vet(text: str, errand: Errand, *, allow_http: bool) -> Url:
+def _vet(text: str, page_request: PageRequest, *, allow_http: bool) -> Url:
     try:
-        return vetted(text, allow_http=allow_http, allow_loopback=errand.limits.allow_loopback)
+        return parse_public_url(text, allow_http=allow_http, allow_loopback=page_request.limits.allow_loopback)
     except AddressRefused as error:
-        raise Refused(str(error.reason)) from error
+        raise RequestRefused(str(error.reason)) from error
 
 
-def _headers(errand: Errand, url: Url, *, same_origin: bool) -> dict[str, str]:
+def _headers(page_request: PageRequest, url: Url, *, same_origin: bool) -> dict[str, str]:
     """The headers for one hop. Another origin gets nothing that could be a secret; plain http neither, unless that is allowed."""
-    own = {**errand.headers, **errand.request.headers}
-    named = {name.lower(): _with_tokens(value, errand.tokens) for name, value in own.items()}
+    own = {**page_request.headers, **page_request.request.headers}
+    named = {name.lower(): _with_tokens(value, page_request.tokens) for name, value in own.items()}
     if not same_origin:
         named = {name: value for name, value in named.items() if name in SAFE_HEADERS}
-    cookies = errand.jar.header(str(url), now=time.time())
+    cookies = page_request.jar.header(str(url), now=clock.now().timestamp())
     secret = bool(cookies) or any(name not in SAFE_HEADERS and name != "content-type" for name in named)
-    if secret and url.scheme == "http" and not errand.request.allow_plaintext_secrets:
-        raise Refused("plaintext_secrets")
+    if secret and url.scheme == "http" and not page_request.request.allow_plaintext_secrets:
+        raise RequestRefused("plaintext_secrets")
     sent = {"user-agent": USER_AGENT, "accept": "*/*", **named, "accept-encoding": "gzip"}
     return sent | ({"cookie": cookies} if cookies else {})
 
 
 def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
-    """`Bearer {token:access}` with the session's token of that name; raises Refused where it has none."""
+    """The value with each `{token:name}` replaced by the session's token; raises RequestRefused if it has none of that name."""
 
     def fill(found: re.Match[str]) -> str:
         if found[1] not in tokens:
-            raise Refused("token_missing")
+            raise RequestRefused("token_missing")
         return tokens[found[1]]
 
     return _TOKEN.sub(fill, value)
 
 
-def _blame(error: WireError) -> Outcome:
-    """Whose fault it is: of a tunnel that was refused the proxy's word decides, what is too large is the target's."""
+def _blame(error: TransportError) -> Outcome:
+    """Whose fault it is: for a refused tunnel the proxy's code decides; a page that is too large is the target's fault."""
     if error.fault is Fault.CREDENTIALS:
         return Outcome.CREDENTIALS
     if error.fault in (Fault.TOO_LARGE, Fault.UNSUPPORTED) or error.code in _TARGET_CODES:

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from proxypool.network.address import parse_url
 
 ID_BYTES: Final = 16
 
@@ -24,7 +25,7 @@ class JobState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing happens to the job any more, unless it is replayed."""
+        """Whether the job has ended; only a replay changes it."""
         return self in (JobState.DONE, JobState.FAILED, JobState.BLOCKED)
 
 
@@ -42,7 +43,7 @@ class Crawl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What is asked for. `lease` are filters of POST /leases; `transform` is its name and options; `batch` names the jobs that
+    """The request. `url` is in the canonical form of `parse_url` (host in ASCII). `lease` are filters of POST /leases; `transform` is its name and options; `batch` names the jobs that
     belong together.
     """
 
@@ -62,15 +63,15 @@ class JobRequest:
 
     @property
     def host(self) -> str:
-        """The target's name, lower case."""
-        return (urlsplit(self.url).hostname or "").lower()
+        """The target's canonical host; raises AddressRefused where `url` is not canonical."""
+        return parse_url(self.url, allow_http=True).host
 
     def text(self) -> str:
         """The request in its one canonical form."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
-        """The job id of a caller who names none: 32 hex digits of the canonical request, whatever its batch."""
+        """The default job id: 32 hex digits of a digest of the canonical request without its batch."""
         return blake2b(replace(self, batch="").text().encode(), digest_size=ID_BYTES).hexdigest()
 
     @classmethod
@@ -88,7 +89,7 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as it stands. Instants in epoch milliseconds; `runs` counts every start, `replays` the ones asked for."""
+    """A job's row. Instants in epoch milliseconds; `runs` counts every start, `replays` the requested ones."""
 
     owner: str
     id: str
@@ -97,7 +98,7 @@ class Job:
     runs: int = 0
     replays: int = 0
     token: str = ""  # of the run that may write the result
-    deadline_ms: int = 0  # when that run is taken for dead
+    deadline_ms: int = 0  # when that run counts as dead
     attempts: int = 0  # requests of the last run that ended
     processed: bool = False  # whether a result is stored
     reason: str = ""
@@ -108,12 +109,12 @@ class Job:
 
     @property
     def key(self) -> str:
-        """The row's key, and all that a message says."""
+        """The row's key, which is all that a message holds."""
         return job_key(self.owner, self.id)
 
 
 def job_key(owner: str, job_id: str) -> str:
-    """Two owners' jobs of one id are two jobs. A job id has no slash, so that the key can be read both ways."""
+    """The row's key. Two owners' jobs of one id are two jobs; a job id has no slash, so the key can be split again."""
     return f"{owner}/{job_id}"
 
 

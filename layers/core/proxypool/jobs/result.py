@@ -1,4 +1,4 @@
-"""A result as it is stored: JSON, compressed; in the job's row where it is small, else in S3 under the run's own token."""
+"""Stored results: compressed JSON, in the job's row if small, else in S3 under the run's token."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from proxypool import aws
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job
 
 MAX_ROW_BYTES: Final = 200_000  # an item holds 400 KB at most, the request included
@@ -16,7 +17,7 @@ LINK_SECONDS: Final = 900
 PREFIX: Final = "results/"
 
 
-class ResultTooLarge(Exception):
+class ResultTooLarge(ProxyPoolError):
     """The result is larger than the pool stores; `size` in bytes of JSON."""
 
     def __init__(self, size: int) -> None:
@@ -26,13 +27,13 @@ class ResultTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The bucket of the results. An object that no row points to (its run was overtaken) ends with the bucket's lifecycle."""
+    """The results' bucket. An object that no row points to (its run was overtaken) is deleted by the bucket's lifecycle rule."""
 
     bucket: str
     max_bytes: int
 
     def store(self, job: Job, value: Any) -> tuple[bytes | None, str]:
-        """The packed result for the row, or None and the S3 key where it now lies; raises ResultTooLarge before anything is sent."""
+        """The packed result for the row, or None and the S3 key where it is now; raises ResultTooLarge before anything is sent."""
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         if len(text) > self.max_bytes:
             raise ResultTooLarge(len(text))

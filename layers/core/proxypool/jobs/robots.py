@@ -15,7 +15,7 @@ from proxypool.state import State
 
 AGENT: Final = "proxypool"
 KEPT_SECONDS: Final = 86_400
-FAILED_SECONDS: Final = 300  # a host that failed is asked again soon
+FAILED_SECONDS: Final = 300  # after a failed fetch, it is tried again soon
 MAX_BYTES: Final = 100_000  # what is kept of one; the RFC asks for 500 KiB at least, a row holds 400
 MAX_KEPT: Final = 1_000  # in this process
 FORBIDDEN: Final = "User-agent: *\nDisallow: /"
@@ -25,13 +25,13 @@ Get = Callable[[str], Awaitable[Answer | None]]
 
 @dataclass(slots=True)
 class Robots:
-    """What the sites allow."""
+    """The robots.txt rules of the sites."""
 
     state: State
     _rules: dict[str, Any] = field(default_factory=dict, repr=False)
 
     async def allows(self, url: str, get: Get) -> bool:
-        """Whether the site lets us fetch the page. `get` fetches the robots.txt (None: unreachable, then nothing is allowed)."""
+        """Whether robots.txt allows the page. `get` fetches it (None: unreachable, then nothing is allowed)."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         rules = self._rules.get(origin)

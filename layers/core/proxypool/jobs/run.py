@@ -1,4 +1,4 @@
-"""One run of a job: lease, fetch, judge, give back; again on another exit, until there is a page or nothing more to try."""
+"""One run of a job: lease, fetch, classify the page, release; retried on other exits until there is a page or no attempt left."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from proxypool_client.outcome import Outcome
 from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
 
+from proxypool import clock
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.domains import Domain
-from proxypool.jobs.fetch import Answer, Errand, Failed, Refused, fetch
-from proxypool.jobs.gate import Gate, NotNow
+from proxypool.jobs.fetch import Answer, FetchFailed, PageRequest, RequestRefused, fetch
+from proxypool.jobs.gate import Gate, RateLimited
 from proxypool.jobs.job import Job, JobRequest
 from proxypool.jobs.leases import Leases
 from proxypool.jobs.robots import Robots
-from proxypool.network.fetch import Limits
+from proxypool.network.fetch import FetchLimits
 
-WAIT_SECONDS: Final = 10.0  # for a proxy to come free, before the job is put back
-SPARE_LEASES: Final = 5  # leases given back unused, because they leave by an exit that was tried
-MAX_REFUSED_LOGINS: Final = 2  # 407: a fresh lease has the credentials as they are now
-SAVES: Final = 5  # of a session, each on top of what somebody else saved
+WAIT_SECONDS: Final = 10.0  # for a free proxy, before the job is requeued
+SPARE_LEASES: Final = 5  # released unused, because their exit was tried already
+MAX_REFUSED_LOGINS: Final = 2  # 407: a second lease has the current credentials
+SAVES: Final = 5  # of a session, each rebased on what another holder saved
 DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
-FINAL: Final = frozenset({"too_large", "encoding", "too_many_redirects"})  # what the page is, through whatever exit
+FINAL: Final = frozenset(
+    {"too_large", "encoding", "too_many_redirects"}
+)  # properties of the page: no other exit changes them
 
 
-class PutBack(Exception):
-    """The job has to wait `seconds`: no proxy, or no turn at its domain. It counts as no attempt."""
+class Requeue(ProxyPoolError):
+    """The job has to wait `seconds`: no proxy, or no turn at its domain. That is no attempt."""
 
     def __init__(self, seconds: float, reason: str) -> None:
         super().__init__(reason)
@@ -43,16 +47,16 @@ class PutBack(Exception):
 
 
 @dataclass(slots=True)
-class Trip:
-    """What one run came to."""
+class RunResult:
+    """The outcome of one run."""
 
-    finding: Finding | None = None  # of the last attempt; None: there was none
-    answer: Answer | None = None  # the page, where there is one
+    finding: Finding | None = None  # of the last attempt; None before the first
+    answer: Answer | None = None  # the page, if there is one
     lease: Lease | None = None
     attempts: int = 0
     received_bytes: int = 0
     refused_logins: int = 0
-    robots_ignored: str = ""  # why, as the operator said
+    robots_ignored: str = ""  # the operator's reason
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,94 +67,100 @@ class Runner:
     leases: Leases
     gate: Gate
     robots: Robots
-    limits: Limits
+    limits: FetchLimits
     tls: ssl.SSLContext
     page_seconds: float
-    behalf_header: str  # the header that names whom the worker asks for
+    behalf_header: str  # the header that names the owner for whom the worker leases
     spent: dict[str, int] = field(default_factory=dict)  # bytes by proxy id
     cookies_dropped: int = 0
 
-    async def run(self, job: Job, domain: Domain, *, deadline: float) -> Trip:
-        """The page, or why there is none. Raises PutBack, or Refused; `deadline` is an instant of the monotonic clock."""
+    async def run(self, job: Job, domain: Domain, *, deadline: float) -> RunResult:
+        """The page, or why there is none. Raises Requeue, or RequestRefused; `deadline` is an instant of the monotonic clock."""
         headers = {self.behalf_header: job.owner}
         session = await self._session(job, headers)
-        trip = Trip(robots_ignored="" if domain.robots else domain.reason)
+        result = RunResult(robots_ignored="" if domain.robots else domain.reason)
         tried: set[str] = set()
-        while trip.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
-            async with self._turn(domain), self._leased(job, tried, trip) as lease:
+        while result.attempts < job.request.max_attempts and time.monotonic() + 1 < deadline:
+            async with self._turn(domain), self._leased(job, tried, result) as lease:
                 if lease is None:
                     break
-                await self._attempt(job.request, domain, session, lease, trip, deadline)
-            if trip.finding is None or not _again(trip, domain):
+                await self._attempt(job.request, domain, session, lease, result, deadline)
+            if result.finding is None or not _again(result, domain):
                 break
         if session is not None and session.jar.changes:
             await self._save(session, headers)
-        return trip
+        return result
 
     @asynccontextmanager
     async def _turn(self, domain: Domain) -> AsyncIterator[None]:
-        """A turn and a place at the domain's gate; raises PutBack where it has none soon."""
+        """A turn and a place at the domain's gate; raises Requeue if there is none soon."""
         try:
             place = await self.gate.enter(domain)
-        except NotNow as later:
-            raise PutBack(later.seconds, "domain_busy") from later
+        except RateLimited as later:
+            raise Requeue(later.seconds, "domain_busy") from later
         try:
             yield
         finally:
             await self.gate.leave(domain, place)
 
     @asynccontextmanager
-    async def _leased(self, job: Job, tried: set[str], trip: Trip) -> AsyncIterator[Lease | None]:
-        """A lease that leaves by an exit not tried yet (None where there is none), given back with what was found."""
-        lease = await self._lease(job, tried, trip)
+    async def _leased(self, job: Job, tried: set[str], result: RunResult) -> AsyncIterator[Lease | None]:
+        """A lease on an exit not tried yet (None if there is none), released with the attempt's outcome."""
+        lease = await self._lease(job, tried, result)
         if lease is None:
             yield None
             return
-        trip.finding, before = None, trip.finding
+        result.finding, before = None, result.finding
         try:
             yield lease
         finally:
-            await self._give_back(job, lease, trip.finding)
+            await self._give_back(job, lease, result.finding)
             tried |= {_exit(lease)} | ({lease.proxy_id} if lease.exit_ip else set())  # a gateway has more exits
-            trip.finding = trip.finding or before
+            result.finding = result.finding or before
 
     async def _attempt(
-        self, request: JobRequest, domain: Domain, session: Session | None, lease: Lease, trip: Trip, deadline: float
+        self,
+        request: JobRequest,
+        domain: Domain,
+        session: Session | None,
+        lease: Lease,
+        result: RunResult,
+        deadline: float,
     ) -> None:
-        errand = self._errand(request, domain, session)
+        page_request = self._page_request(request, domain, session)
         seconds = min(self.page_seconds, deadline - time.monotonic())
         if domain.robots and not await self.robots.allows(
-            request.url, lambda url: self._bare(url, domain, lease, trip)
+            request.url, lambda url: self._bare(url, domain, lease, result)
         ):
-            raise Refused("robots_disallowed")
-        trip.attempts, trip.lease, trip.answer = trip.attempts + 1, lease, None
+            raise RequestRefused("robots_disallowed")
+        result.attempts, result.lease, result.answer = result.attempts + 1, lease, None
         try:
-            answer = await fetch(errand, lease.proxy_url, tls=self.tls, seconds=seconds)
-        except Failed as failure:
-            trip.finding = Finding(outcome=failure.outcome, reason=failure.reason)
+            answer = await fetch(page_request, lease.proxy_url, tls=self.tls, seconds=seconds)
+        except FetchFailed as failure:
+            result.finding = Finding(outcome=failure.outcome, reason=failure.reason)
             return
         finally:
-            self._count(lease, trip, errand.received_bytes)
+            self._count(lease, result, page_request.received_bytes)
         rule = Rule(
             must_contain=request.must_contain,
             must_not_contain=request.must_not_contain,
             empty_is_fine=request.method == "HEAD",
         )
-        trip.finding = find(answer.status, answer.headers, answer.body, rule=rule)
-        trip.answer = answer if trip.finding.outcome is Outcome.OK else None
+        result.finding = find(answer.status, answer.headers, answer.body, rule=rule)
+        result.answer = answer if result.finding.outcome is Outcome.OK else None
 
-    async def _bare(self, url: str, domain: Domain, lease: Lease, trip: Trip) -> Answer | None:
-        """A page without session, headers or body; None where it does not come."""
-        errand = Errand(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
+    async def _bare(self, url: str, domain: Domain, lease: Lease, result: RunResult) -> Answer | None:
+        """A page fetched without session, headers or body; None if it failed."""
+        page_request = PageRequest(request=JobRequest(url=url), allow_http=domain.allow_http, limits=self.limits)
         try:
-            return await fetch(errand, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
-        except (Failed, Refused):
+            return await fetch(page_request, lease.proxy_url, tls=self.tls, seconds=self.page_seconds)
+        except (FetchFailed, RequestRefused):
             return None
         finally:
-            self._count(lease, trip, errand.received_bytes)
+            self._count(lease, result, page_request.received_bytes)
 
-    async def _lease(self, job: Job, tried: set[str], trip: Trip) -> Lease | None:
-        """A lease whose exit was not tried in this run; None where there is none (any more)."""
+    async def _lease(self, job: Job, tried: set[str], result: RunResult) -> Lease | None:
+        """A lease whose exit was not tried in this run; None if there is none (left)."""
         filters = dict(job.request.lease) | {"target": job.request.host}
         if job.request.session_id:
             filters["session_id"] = job.request.session_id
@@ -159,7 +169,7 @@ class Runner:
         if job.request.url.startswith("https:"):
             filters["https"] = True
         for number in range(SPARE_LEASES):
-            key = f"{job.token}.{trip.attempts}.{number}"
+            key = f"{job.token}.{result.attempts}.{number}"
             lease = await self._acquire(job, {**filters}, key, first=not tried)
             if lease is None:
                 return None
@@ -172,19 +182,19 @@ class Runner:
         return None
 
     async def _acquire(self, job: Job, filters: dict[str, Any], key: str, *, first: bool) -> Lease | None:
-        """A lease, or None where there is none for a further attempt; raises PutBack where there is none for the first."""
-        if first and not job.request.session_id:  # a session's is asked for alone
+        """A lease, or None if there is none for a further attempt; raises Requeue if there is none for the first."""
+        if first and not job.request.session_id:  # a session's lease is acquired alone
             lease = await self.leases.acquire_now(job.owner, filters, key=key)
             if lease is not None:
                 return lease
         try:
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS if first else 0)
         except PoolRefused as refusal:
-            if refusal.retry_after_seconds is None:  # not a matter of time
+            if refusal.retry_after_seconds is None:  # waiting does not help
                 raise
             if first:  # no proxy, the owner's quota, a pool that is paused or rebuilt: the job waits
-                raise PutBack(refusal.retry_after_seconds, refusal.type) from refusal
-            if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # nothing that could come free
+                raise Requeue(refusal.retry_after_seconds, refusal.type) from refusal
+            if not (isinstance(refusal, PoolEmpty) and refusal.reasons.get("leased")):  # no lease that could end
                 return None
         with suppress(PoolRefused):
             return await self.leases.acquire(job.owner, filters, key=key, wait_seconds=WAIT_SECONDS)
@@ -192,7 +202,7 @@ class Runner:
 
     async def _give_back(self, job: Job, lease: Lease, finding: Finding | None) -> None:
         outcome, seconds = (finding.outcome.value, finding.retry_after_seconds) if finding else ("", None)
-        with suppress(PoolError):  # then it ends at its time
+        with suppress(PoolError):  # then it expires
             await self.leases.release(job.owner, lease, outcome, seconds)
 
     async def _session(self, job: Job, headers: dict[str, str]) -> Session | None:
@@ -202,8 +212,8 @@ class Runner:
         return await self.pool.session(name, headers=headers) or Session(id=name)
 
     async def _save(self, session: Session, headers: dict[str, str]) -> None:
-        """Saves the cookies; where somebody else was first, on top of theirs."""
-        self.cookies_dropped += session.jar.dropped(now=time.time())
+        """Saves the cookies, rebased on those that another holder saved in the meantime."""
+        self.cookies_dropped += session.jar.dropped(now=clock.now().timestamp())
         for _ in range(SAVES):
             try:
                 await self.pool.save(session, headers=headers)
@@ -211,35 +221,35 @@ class Runner:
                 session = session.over(await self.pool.session(session.id, headers=headers))
                 await asyncio.sleep(0)
             except PoolRefused as refusal:
-                raise PutBack(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal
+                raise Requeue(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal
             else:
                 return
-        raise PutBack(WAIT_SECONDS, "session_contended")
+        raise Requeue(WAIT_SECONDS, "session_contended")
 
-    def _errand(self, request: JobRequest, domain: Domain, session: Session | None) -> Errand:
-        made = Errand(request=request, allow_http=domain.allow_http, limits=self.limits)
+    def _page_request(self, request: JobRequest, domain: Domain, session: Session | None) -> PageRequest:
+        made = PageRequest(request=request, allow_http=domain.allow_http, limits=self.limits)
         if session is not None:
             made.jar, made.tokens, made.headers = session.jar, session.tokens, session.headers
         return made
 
-    def _count(self, lease: Lease, trip: Trip, number: int) -> None:
-        trip.received_bytes += number
+    def _count(self, lease: Lease, result: RunResult, number: int) -> None:
+        result.received_bytes += number
         self.spent[lease.proxy_id] = self.spent.get(lease.proxy_id, 0) + number
 
 
 def _exit(lease: Lease) -> str:
-    """By what a site would know the lease again: its exit; a gateway has another one for each name in the URL."""
+    """What identifies the lease to a site: its exit. A gateway has another exit for each name in the URL."""
     return lease.exit_ip or lease.proxy_url
 
 
-def _again(trip: Trip, domain: Domain) -> bool:
-    """Whether another exit may help. Denied is denied, unless the operator says otherwise for the domain; where a second lease's
-    credentials are refused, too, the provider's are wrong.
+def _again(result: RunResult, domain: Domain) -> bool:
+    """Whether another exit may help. A denied page is not retried, unless the operator allows it for the domain; nor are credentials
+    that were refused for a second lease, too: the provider's are wrong.
     """
-    finding = trip.finding
+    finding = result.finding
     if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL:
         return False
     if finding.outcome is Outcome.CREDENTIALS:
-        trip.refused_logins += 1
-        return trip.refused_logins < MAX_REFUSED_LOGINS
+        result.refused_logins += 1
+        return result.refused_logins < MAX_REFUSED_LOGINS
     return domain.rotate_denied or finding.reason not in DENIED

@@ -1,4 +1,4 @@
-"""The jobs of an owner, as the API's routes ask for them. Everything here is the owner's own: another's job is not there."""
+"""The job routes of the API. Each call sees only the owner's jobs: another owner's job is NotFound."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ PAGE: Final = 100
 QUERY_FIELDS: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
     "batch": Field(kind=str, default="", pattern=JOB_ID),
-    "next": Field(
-        kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Where the page before said that the next begins"
-    ),
+    "next": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Page token (`next`) of the previous page"),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """What POST /jobs and the routes beside it do."""
+    """POST /jobs and the other job routes."""
 
     jobs: JobTable
     results: Results
@@ -63,14 +61,14 @@ class Jobs:
         return value
 
     def page(self, owner: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A page of the jobs in one state, the newest first, and where the next begins (`next`, null at the end)."""
+        """A page of the jobs in one state, newest first, with the token of the next page (`next`, null at the end)."""
         after = _place(wanted["next"], owner) if wanted["next"] else None
         state = JobState(wanted["state"])
         jobs, last = self.jobs.page(owner, state, batch=wanted["batch"], limit=PAGE, after=after)
         return {"jobs": [job_json(job) for job in jobs], "next": last and _text(last)}
 
     def replay(self, owner: str, job_id: str) -> dict[str, Any]:
-        """Runs a job again that is over; raises NotFound, or VersionConflict where it is not over."""
+        """Runs a finished job again; raises NotFound, or VersionConflict if it is running."""
         job = self._job(owner, job_id)
         replayed = self.jobs.replay(job.key, now=clock.now())
         if replayed is None and job.state is not JobState.QUEUED:
@@ -88,7 +86,7 @@ class Jobs:
         self.results.delete(job)
 
     def batch(self, owner: str, name: str) -> dict[str, Any]:
-        """How far a batch is: one figure (0.0–1.0 of the jobs there are so far), and the jobs by state; raises NotFound."""
+        """The progress of a batch (0.0–1.0 of the jobs so far) and its jobs by state; raises NotFound."""
         states = self.jobs.batch_counts(owner, name) if is_job_id(name) else {}
         number = sum(states.values())
         if not number:
@@ -97,22 +95,22 @@ class Jobs:
         return {"id": name, "progress": round(over / number, 4), "jobs": number, "states": states}
 
     def list_domains(self) -> dict[str, Any]:
-        """The domains that the operator allows, with their rules."""
+        """All allowed domains with their rules."""
         return {"domains": [asdict(domain) for domain in self.domains.all()]}
 
     def allow_domain(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Allows a domain and its subdomains by these rules; raises Invalid, or NotFound where no domain is named so."""
+        """Allows a domain and its subdomains under these rules; raises Invalid, or NotFound if the name is no domain."""
         if not re.fullmatch(DOMAIN_NAME, name):
             raise NotFound
         return asdict(self.domains.put(name, body))
 
     def forbid_domain(self, name: str) -> None:
-        """Forbids a domain again; raises NotFound."""
+        """Removes a domain; raises NotFound."""
         if not self.domains.remove(name):
             raise NotFound
 
     def _create(self, job: Job) -> bool:
-        """Whether the job's message is to be sent."""
+        """Writes the job; whether its message must be sent."""
         if self.jobs.create(job):
             return True
         there = self.jobs.get(job.key)
@@ -138,12 +136,12 @@ def _text(place: Mapping[str, Any]) -> str:
 
 
 def _place(text: str, owner: str) -> dict[str, Any]:
-    """The place that `_text` wrote; raises Invalid where it is none, or lies among another owner's jobs."""
+    """The position in a page token; raises Invalid if it is none, or is among another owner's jobs."""
     try:
         place = json.loads(base64.urlsafe_b64decode(text))
         theirs = str(place["job_id"]["S"]).rpartition("/")[0] == owner
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid([{"field": "next", "message": "is no place of a list"}]) from error
+        raise Invalid([{"field": "next", "message": "is not a valid page token"}]) from error
     if not theirs:
-        raise Invalid([{"field": "next", "message": "is no place of a list"}])
+        raise Invalid([{"field": "next", "message": "is not a valid page token"}])
     return dict(place)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job, JobState, split_key
-from proxypool.table import Statement, execute, parameters
-
-
-class NotWritten(ProxyPoolError):
-    """DynamoDB refused to write a job for another reason than its condition; the text is its code."""
+from proxypool.table import Statement, Value, update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,51 +21,48 @@ class Ending:
 
 
 def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float) -> Statement:
-    """Takes the job for a run under this token, if it waits, or if the run that holds it is taken for dead."""
+    """Takes the job for a run under this token, if it waits, or if the run that holds it is past its deadline."""
     owner, _ = split_key(key)
-    over = " ".join(f"AND \"state\" <> '{state.value}'" for state in JobState if state.is_over)
-    return (
-        f'UPDATE "{table_name}" SET "state" = ?, owner_state = ?, "token" = ?, deadline_ms = ?, updated_ms = ?, runs = runs + 1 '
-        f'WHERE job_id = ? AND deadline_ms <= ? AND "ttl" > ? {over}',
-        parameters(
-            JobState.RUNNING.value, owner_state(owner, JobState.RUNNING), token, now_ms + int(seconds * 1000), now_ms,
-            key, now_ms, now_ms // 1000,
-        ),
-    )  # fmt: skip
-
-
-def end(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
-    """Ends the run that took `job`, if its token is still the one. What is removed is there: under its token the row is as it was
-    when the run began.
-    """
-    sets: dict[str, str | int | bytes | bool] = {
-        "state": ending.state.value, "owner_state": owner_state(job.owner, ending.state), "deadline_ms": 0,
-        "updated_ms": now_ms, "attempts": ending.attempts, "ttl": expires_at,
-    }  # fmt: skip
-    gone = ["token"]
-    if ending.reason:
-        sets["reason"] = ending.reason
-    elif job.reason:
-        gone.append("reason")
-    if ending.result is not None:
-        sets |= {"result": ending.result, "processed": True}
-        gone += ["result_key"] if job.result_key else []
-    elif ending.result_key:
-        sets |= {"result_key": ending.result_key, "processed": True}
-        gone += ["result"] if job.processed and not job.result_key else []
-    set_all = ", ".join(f'"{name}" = ?' for name in sets)
-    remove_all = " ".join(f'REMOVE "{name}"' for name in gone)
-    return (
-        f'UPDATE "{table_name}" SET received_bytes = received_bytes + ?, {set_all} {remove_all} '
-        'WHERE job_id = ? AND "token" = ?',
-        parameters(ending.received_bytes, *sets.values(), job.key, job.token),
+    return update(
+        table_name,
+        [
+            ("job_id", "=", key),
+            ("deadline_ms", "<=", now_ms),
+            ("ttl", ">", now_ms // 1000),
+            *(("state", "<>", state.value) for state in JobState if state.is_over),
+        ],
+        sets={
+            "state": JobState.RUNNING.value,
+            "owner_state": owner_state(owner, JobState.RUNNING),
+            "token": token,
+            "deadline_ms": now_ms + int(seconds * 1000),
+            "updated_ms": now_ms,
+        },
+        adds={"runs": 1},
     )
 
 
-def took(statements: Sequence[Statement]) -> list[bool | NotWritten]:
-    """Whether each of the conditional statements took effect, or how else it failed: each by itself."""
-    codes = execute(statements)
-    return [not code if code in ("", "ConditionalCheckFailed") else NotWritten(code) for code in codes]
+def end(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
+    """Ends the run that took `job`, if its token is still the row's. Only attributes that are there are removed: under its
+    token the row is as it was when the run began, so `job` says which are.
+    """
+    sets: dict[str, Value] = {
+        "state": ending.state.value, "owner_state": owner_state(job.owner, ending.state), "deadline_ms": 0,
+        "updated_ms": now_ms, "attempts": ending.attempts, "ttl": expires_at,
+    }  # fmt: skip
+    removes = ["token"]
+    if ending.reason:
+        sets["reason"] = ending.reason
+    elif job.reason:
+        removes.append("reason")
+    if ending.result is not None:
+        sets |= {"result": ending.result, "processed": True}
+        removes += ["result_key"] if job.result_key else []
+    elif ending.result_key:
+        sets |= {"result_key": ending.result_key, "processed": True}
+        removes += ["result"] if job.processed and not job.result_key else []
+    where = [("job_id", "=", job.key), ("token", "=", job.token)]
+    return update(table_name, where, sets=sets, adds={"received_bytes": ending.received_bytes}, removes=removes)
 
 
 def owner_state(owner: str, state: JobState) -> str:

@@ -1,5 +1,5 @@
-"""The jobs table. Exactly one result is not hope but conditions: a run begins by taking the job under a token of its own, and
-only that token may end it.
+"""The jobs table. Exactly one result per run is ensured by conditions: a run takes the job under a token of its own, and only that
+token may end it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ from datetime import datetime
 from typing import Any, Final
 
 from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
-from pynamodb.exceptions import PutError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.jobs.job import Job, JobRequest, JobState, split_key
-from proxypool.jobs.statements import Ending, NotWritten, begin, end, owner_state, took
-from proxypool.table import Unbound, bind
-
-CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+from proxypool.jobs.statements import Ending, begin, end, owner_state
+from proxypool.table import StatementRefused, bind, execute_each, find, took
 
 
 class ByState(GlobalSecondaryIndex["JobItem"]):
     """An owner's jobs by state, the last changed last."""
 
     class Meta:
-        """Its name and what it holds."""
+        """The index."""
 
         index_name = "by_state"
         projection = KeysOnlyProjection()
@@ -41,7 +38,7 @@ class ByBatch(GlobalSecondaryIndex["JobItem"]):
     """The jobs of one batch by state; only jobs of a batch are in it."""
 
     class Meta:
-        """Its name and what it holds."""
+        """The index."""
 
         index_name = "by_batch"
         projection = KeysOnlyProjection()
@@ -52,9 +49,6 @@ class ByBatch(GlobalSecondaryIndex["JobItem"]):
 
 class JobItem(Model):
     """A row."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     key = UnicodeAttribute(attr_name="job_id", hash_key=True)
     request = UnicodeAttribute()
@@ -90,7 +84,7 @@ class JobTable:
     ttl_seconds: int
 
     def create(self, job: Job) -> bool:
-        """Writes a new job; False where its id is taken (the same job, unless its request differs)."""
+        """Writes a new job; False if its id is taken (the same job, unless its request differs)."""
         now = clock.epoch_ms(clock.now())
         item = self._model(
             job.key,
@@ -103,13 +97,7 @@ class JobTable:
             expires_at=self._expiry(now),
         )
         free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
-        try:
-            item.save(condition=free)
-        except PutError as error:
-            if error.cause_response_code == CONDITION_FAILED:
-                return False
-            raise
-        return True
+        return took(lambda: item.save(condition=free))
 
     def get(self, key: str) -> Job | None:
         """The job, or None where there is none (any more)."""
@@ -121,36 +109,34 @@ class JobTable:
         item = self._item(key)
         return None if item is None else (_job(item), item.result)
 
-    def start(self, keys: Sequence[str], *, now: datetime, seconds: float) -> list[Job | NotWritten | None]:
-        """Takes jobs for a run of so many seconds, each under a new token. None where there is nothing to do now: the job is over,
-        gone, or another run holds it.
-        """
+    def start(self, keys: Sequence[str], *, now: datetime, seconds: float) -> list[Job | StatementRefused | None]:
+        """Takes jobs for a run of so many seconds, each under a new token. None if the job is over, gone, or held by another run."""
         tokens, now_ms = {key: secrets.token_hex(16) for key in keys}, clock.epoch_ms(now)
-        done = took(
+        done = execute_each(
             [begin(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds) for key, token in tokens.items()]
         )
-        # The token tells, not the answer: of a call that was repeated because its answer was lost, the second one fails.
+        # The token in the row decides, not the answer: when a call is retried because its answer was lost, the retry fails.
         rows = self._model.batch_get(list(tokens), consistent_read=True, attributes_to_get=_ALL_BUT_RESULT)
         jobs = {row.key: _job(row) for row in rows if row.token == tokens[row.key]}
         return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, done, strict=True)]
 
-    def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | NotWritten]:
-        """Ends the runs that took these jobs; False where a token is no longer the one: then nothing is written.
+    def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | StatementRefused]:
+        """Ends the runs that took these jobs; False if a token is no longer the row's: then nothing is written.
 
         Only a result takes the place of a result: a replay that fails leaves the old one.
         """
         now_ms = clock.epoch_ms(now)
         expires_at = self._expiry(now_ms)
-        return took(
+        return execute_each(
             [end(self.table_name, job, ending=ending, now_ms=now_ms, expires_at=expires_at) for job, ending in endings]
         )
 
-    def put_back(self, job: Job, *, now: datetime) -> bool:
-        """Ends a run without an ending: the job waits again; False where the run is no longer the one."""
+    def requeue(self, job: Job, *, now: datetime) -> bool:
+        """Ends a run without a result: the job is queued again; False if another run holds it."""
         return self._update(job.key, JobItem.token == job.token, *self._to(job.owner, JobState.QUEUED, now)) is not None
 
     def replay(self, key: str, *, now: datetime) -> Job | None:
-        """Queues a job again that is over, counted; None where it is not over or gone. The old result stays until replaced."""
+        """Queues a finished job again and counts that; None if it is not over, or gone. The old result stays until replaced."""
         owner, _ = split_key(key)
         over = JobItem.state.is_in(*(state.value for state in JobState if state.is_over))
         return self._update(
@@ -202,20 +188,11 @@ class JobTable:
 
     def _update(self, key: str, condition: Condition, *actions: Any) -> Job | None:
         item = self._model(key)
-        try:
-            item.update(actions=list(actions), condition=condition)
-        except UpdateError as error:
-            if error.cause_response_code == CONDITION_FAILED:
-                return None
-            raise
-        return _job(item)
+        return _job(item) if took(lambda: item.update(actions=list(actions), condition=condition)) else None
 
     def _item(self, key: str) -> JobItem | None:
-        try:
-            item = self._model.get(key, consistent_read=True)
-        except JobItem.DoesNotExist:
-            return None
-        return item if item.expires_at > clock.epoch(clock.now()) else None
+        item = find(self._model, key)
+        return item if item is not None and item.expires_at > clock.epoch(clock.now()) else None
 
     def _expiry(self, now_ms: int) -> int:
         return now_ms // 1000 + self.ttl_seconds

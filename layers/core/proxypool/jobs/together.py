@@ -1,6 +1,6 @@
-"""Calls of many runs made as one: what is asked within a moment of each other, and under the same key, goes out together.
+"""Single calls of many concurrent tasks, made as batches: items submitted within one window under the same key share one call.
 
-A worker runs dozens of pages at once, and each would lease, give back, take a turn and tell by a call of its own: most of its CPU.
+A worker runs dozens of pages at once. A call of its own for each lease, release, turn and event cost most of the worker's CPU.
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-MOMENT_SECONDS = 0.02
+WINDOW_SECONDS = 0.02
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
-class Together(Generic[Key, Item, Found]):
-    """One kind of call, for one event loop. `call` gets a key and up to `most` items, and returns what each of them found, or the
-    error that it alone met.
+class Batcher(Generic[Key, Item, Result]):
+    """Batches one kind of call, for one event loop.
+
+    Attributes:
+        call: gets a key and up to `max_batch` items; returns a result for each, or the error of that item alone.
     """
 
-    call: Callable[[Key, list[Item]], Awaitable[Sequence[Found | Exception]]]
-    most: int
-    _waiting: dict[Key, list[tuple[Item, asyncio.Future[Found]]]] = field(default_factory=dict, repr=False)
+    call: Callable[[Key, list[Item]], Awaitable[Sequence[Result | Exception]]]
+    max_batch: int
+    _waiting: dict[Key, list[tuple[Item, asyncio.Future[Result]]]] = field(default_factory=dict, repr=False)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
-    async def ask(self, key: Key, item: Item) -> Found:
-        """What the call found for this item; raises its error, or the call's."""
-        mine: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+    async def submit(self, key: Key, item: Item) -> Result:
+        """The result for this item; raises its error, or the call's."""
+        mine: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, []).append((item, mine))
         if len(self._waiting[key]) == 1:
             task = asyncio.create_task(self._serve(key))
@@ -39,20 +41,20 @@ class Together(Generic[Key, Item, Found]):
         return await mine
 
     async def _serve(self, key: Key) -> None:
-        await asyncio.sleep(MOMENT_SECONDS)
+        await asyncio.sleep(WINDOW_SECONDS)
         waiting = self._waiting.pop(key)
-        pages = [waiting[at : at + self.most] for at in range(0, len(waiting), self.most)]
+        pages = [waiting[at : at + self.max_batch] for at in range(0, len(waiting), self.max_batch)]
         await asyncio.gather(*(self._page(key, page) for page in pages))
 
-    async def _page(self, key: Key, page: list[tuple[Item, asyncio.Future[Found]]]) -> None:
+    async def _page(self, key: Key, page: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
-            found = await self.call(key, [item for item, _ in page])
-        except BaseException as error:  # whatever it is: those who wait hear it
+            results = await self.call(key, [item for item, _ in page])
+        except BaseException as error:  # of any kind, else the submitters would wait for ever
             for _, mine in page:
                 if not mine.done():
                     mine.set_exception(error)
             return
-        for (_, mine), one in zip(page, found, strict=True):
+        for (_, mine), one in zip(page, results, strict=True):
             if mine.done():
                 continue
             if isinstance(one, Exception):

@@ -1,4 +1,4 @@
-"""Bytes by source: providers bill by the gigabyte. Counted per day and per month in the state table, added once per batch."""
+"""Bytes by source, since providers bill by the gigabyte: counted per day and month in the state table, written once per batch."""
 
 from __future__ import annotations
 

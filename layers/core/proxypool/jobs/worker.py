@@ -1,5 +1,5 @@
-"""A batch of the fetch queue: many pages at once, each message by itself. Exactly one result per run is a matter of conditions
-in the jobs table; a duplicate, a crash or a replay in between finds its token gone and writes nothing.
+"""A batch of the fetch queue: runs its jobs concurrently; each message fails alone. Exactly one result per run is ensured by conditions
+in the jobs table: after a duplicate, a crash or a replay the old token is gone, and its run writes nothing.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from proxypool.events import EVENTS_PER_CALL, Event, publish_many
 from proxypool.jobs import transforms
 from proxypool.jobs.crawl import Crawler
 from proxypool.jobs.domains import Domains
-from proxypool.jobs.fetch import Answer, Refused
+from proxypool.jobs.fetch import Answer, RequestRefused
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.lake import write_row
 from proxypool.jobs.result import Results, ResultTooLarge
-from proxypool.jobs.run import PutBack, Runner, Trip
-from proxypool.jobs.statements import Ending, NotWritten
+from proxypool.jobs.run import Requeue, Runner, RunResult
+from proxypool.jobs.statements import Ending
 from proxypool.jobs.table import JobTable
-from proxypool.jobs.together import Together
+from proxypool.jobs.together import Batcher
 from proxypool.jobs.transforms import TransformError
 from proxypool.settings import Settings
+from proxypool.table import StatementRefused
 from proxypool.telemetry import Metric, count, log
 
 STARTS_PER_CALL: Final = 50
@@ -40,27 +41,27 @@ _METRICS: Final = {
     JobState.DONE.value: Metric.JOBS_DONE,
     JobState.FAILED.value: Metric.JOBS_FAILED,
     JobState.BLOCKED.value: Metric.JOBS_BLOCKED,
-    "put_back": Metric.JOBS_PUT_BACK,
+    "requeued": Metric.JOBS_REQUEUED,
     "bytes": Metric.JOB_BYTES,
     "cookies_dropped": Metric.COOKIES_DROPPED,
 }
 """The metrics of a batch, by what it counts."""
 
-Told = tuple[Event, Mapping[str, Any]]
+JobEvent = tuple[Event, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """What a batch did: counts, and why which messages must come again (by job key)."""
+    """The results of a batch: counts, and the jobs whose messages must come again, with the reason (by job key)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     again: dict[str, str] = field(default_factory=dict)
-    held: dict[str, float] = field(default_factory=dict)  # another run holds the job: seconds until that is over
+    held: dict[str, float] = field(default_factory=dict)  # jobs that another run holds: seconds until it is over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Runs jobs of one deployment."""
+    """Runs the jobs of one deployment."""
 
     jobs: JobTable
     results: Results
@@ -77,9 +78,9 @@ class Worker:
         async def one(key: str) -> None:
             async with places:
                 try:
-                    told = await self._one(key, batch)
-                    if told is not None:
-                        await batch.telling.ask(None, told)
+                    event = await self._one(key, batch)
+                    if event is not None:
+                        await batch.publishing.submit(None, event)
                 except Exception as error:
                     log.exception("fetch_page failed", job=key.rpartition("/")[2], error=type(error).__name__)
                     batch.outcomes.again[key] = type(error).__name__
@@ -93,114 +94,114 @@ class Worker:
                 count(metric, counts[name])
         return batch.outcomes
 
-    async def _one(self, key: str, batch: _Batch) -> Told | None:
-        """What the world is to hear of the job, if anything."""
-        job = await batch.starting.ask(None, key)
+    async def _one(self, key: str, batch: _Batch) -> JobEvent | None:
+        """The event to publish of the job; None where there is nothing to publish."""
+        job = await batch.starting.submit(None, key)
         if job is None:
             return await asyncio.to_thread(self._not_ours, key, batch.outcomes)
         try:
-            trip, refused = await self._trip(job, batch)
-            return await self._finish(job, trip, refused, batch)
-        except PutBack as later:
-            await asyncio.to_thread(self._put_back, job, later, batch.outcomes)
+            result, refused = await self._run(job, batch)
+            return await self._finish(job, result, refused, batch)
+        except Requeue as later:
+            await asyncio.to_thread(self._requeue, job, later, batch.outcomes)
             return None
         except Exception:  # the message comes again, and finds the job waiting
-            await asyncio.to_thread(self.jobs.put_back, job, now=self.now())
+            await asyncio.to_thread(self.jobs.requeue, job, now=self.now())
             raise
 
-    async def _trip(self, job: Job, batch: _Batch) -> tuple[Trip, str]:
-        """What the run brought, and why it was not made where it may not be."""
+    async def _run(self, job: Job, batch: _Batch) -> tuple[RunResult, str]:
+        """The result of the run, and why it was refused ("" if it was not)."""
         domain = self.domains.of(job.request.host)
         if domain is None:
-            return Trip(), "domain_not_allowed"
+            return RunResult(), "domain_not_allowed"
         latest = min(batch.deadline, time.monotonic() + self.settings.job_run_seconds)
         try:
             return await batch.runner.run(job, domain, deadline=latest), ""
-        except Refused as refusal:
-            return Trip(), refusal.reason
+        except RequestRefused as refusal:
+            return RunResult(), refusal.reason
 
-    async def _finish(self, job: Job, trip: Trip, refused: str, batch: _Batch) -> Told | None:
-        ending, value = await asyncio.to_thread(self._ending, job, trip, refused)
+    async def _finish(self, job: Job, result: RunResult, refused: str, batch: _Batch) -> JobEvent | None:
+        ending, value = await asyncio.to_thread(self._ending, job, result, refused)
         counts = batch.outcomes.counts
-        if not await batch.finishing.ask(None, (job, ending)):
+        if not await batch.finishing.submit(None, (job, ending)):
             return await asyncio.to_thread(self._overtaken, job, batch.outcomes)
         counts[ending.state.value] += 1
         counts["bytes"] += ending.received_bytes
         if self.settings.jobs_lake and value is not None:
             await asyncio.to_thread(write_row, self.results.bucket, job, value, now=self.now())
-        return _told(job, ending.state, ending.reason, ending.attempts)
+        return _job_event(job, ending.state, ending.reason, ending.attempts)
 
-    def _overtaken(self, job: Job, outcomes: Outcomes) -> Told | None:
-        """Another run took the job; or this one has ended it, and the answer to that was lost."""
+    def _overtaken(self, job: Job, outcomes: Outcomes) -> JobEvent | None:
+        """Another run took the job; or this one ended it, and the answer of that write was lost."""
         found = self.jobs.get(job.key)
         if found is None or found.runs != job.runs or not found.state.is_over:
             outcomes.counts["overtaken"] += 1
             return None
         outcomes.counts[found.state.value] += 1
-        return _told(found, found.state, found.reason, found.attempts)
+        return _job_event(found, found.state, found.reason, found.attempts)
 
-    def _ending(self, job: Job, trip: Trip, refused: str) -> tuple[Ending, dict[str, Any] | None]:
-        """What the run has come to, and its result; a large one lies in S3 by then, under the run's token."""
-        number, size = trip.attempts, trip.received_bytes
+    def _ending(self, job: Job, result: RunResult, refused: str) -> tuple[Ending, dict[str, Any] | None]:
+        """How the run ended, and its result; a large one is stored in S3 under the run's token."""
+        number, size = result.attempts, result.received_bytes
         if refused:
             return Ending(state=JobState.FAILED, attempts=number, reason=refused), None
-        if trip.finding is None:
-            raise PutBack(self.settings.fetch_retry_seconds, "no_time")
-        if trip.answer is None:
-            state, reason = _failure(trip.finding), trip.finding.reason
+        if result.finding is None:
+            raise Requeue(self.settings.fetch_retry_seconds, "no_time")
+        if result.answer is None:
+            state, reason = _failure(result.finding), result.finding.reason
             return Ending(state=state, attempts=number, reason=reason, received_bytes=size), None
-        value, reason = _result(job, trip, trip.answer, self.now())
+        value, reason = _result(job, result, result.answer, self.now())
         try:
             packed, key = self.results.store(job, value)
         except ResultTooLarge:
             return Ending(state=JobState.FAILED, attempts=number, reason="result_too_large", received_bytes=size), None
-        self.crawler.follow(job, trip.answer)
+        self.crawler.follow(job, result.answer)
         state = JobState.FAILED if reason else JobState.DONE
         ending = Ending(state=state, attempts=number, reason=reason, received_bytes=size, result=packed, result_key=key)
         return ending, value
 
-    def _not_ours(self, key: str, outcomes: Outcomes) -> Told | None:
-        """There was nothing to start: the job is gone or over (tell it again: whoever ended it may have died before), or held."""
+    def _not_ours(self, key: str, outcomes: Outcomes) -> JobEvent | None:
+        """The job is gone, over or held by another run. If over, its event is published again: the run that ended it may have died before."""
         job = self.jobs.get(key)
         if job is None or job.state.is_over:
             outcomes.counts["repeated"] += 1
-            return None if job is None else _told(job, job.state, job.reason, job.attempts)
+            return None if job is None else _job_event(job, job.state, job.reason, job.attempts)
         outcomes.held[key] = max(1.0, (job.deadline_ms - clock.epoch_ms(self.now())) / 1000)
         return None
 
-    def _put_back(self, job: Job, later: PutBack, outcomes: Outcomes) -> None:
-        """Waiting is no failure: the job is queued again by a new, delayed message, and this one is done."""
-        outcomes.counts["put_back"] += 1
-        log.info("job put back", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
-        if self.jobs.put_back(job, now=self.now()):
+    def _requeue(self, job: Job, later: Requeue, outcomes: Outcomes) -> None:
+        """Queues the job again by a new, delayed message. Waiting is no failure, so the old message is done."""
+        outcomes.counts["requeued"] += 1
+        log.info("job requeued", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
+        if self.jobs.requeue(job, now=self.now()):
             message = queues.FetchMessage(job_key=job.key)
             delay = max(1, min(queues.MAX_DELAY_SECONDS, round(later.seconds)))
             queues.send(self.settings.need("fetch_queue_url"), [message], group=queues.JOBS_GROUP, delay_seconds=delay)
 
 
 class _Batch:
-    """One call of `work`: what its jobs share."""
+    """What the jobs of one call of `work` share."""
 
     def __init__(self, worker: Worker, runner: Runner, deadline: float) -> None:
         self.runner, self.deadline, self.outcomes = runner, deadline, Outcomes()
         jobs, settings, now = worker.jobs, worker.settings, worker.now
 
-        async def start(_: None, keys: list[str]) -> list[Job | NotWritten | None]:
+        async def start(_: None, keys: list[str]) -> list[Job | StatementRefused | None]:
             return await asyncio.to_thread(jobs.start, keys, now=now(), seconds=settings.job_run_seconds)
 
-        async def finish(_: None, endings: list[tuple[Job, Ending]]) -> list[bool | NotWritten]:
+        async def finish(_: None, endings: list[tuple[Job, Ending]]) -> list[bool | StatementRefused]:
             return await asyncio.to_thread(jobs.finish, endings, now=now())
 
-        async def tell(_: None, told: list[Told]) -> list[None]:
-            await asyncio.to_thread(publish_many, settings.need("event_bus"), told)
-            return [None] * len(told)
+        async def publish(_: None, events: list[JobEvent]) -> list[None]:
+            await asyncio.to_thread(publish_many, settings.need("event_bus"), events)
+            return [None] * len(events)
 
-        self.starting: Together[None, str, Job | None] = Together(start, STARTS_PER_CALL)
-        self.finishing: Together[None, tuple[Job, Ending], bool] = Together(finish, ENDINGS_PER_CALL)
-        self.telling: Together[None, Told, None] = Together(tell, EVENTS_PER_CALL)
+        self.starting: Batcher[None, str, Job | None] = Batcher(start, STARTS_PER_CALL)
+        self.finishing: Batcher[None, tuple[Job, Ending], bool] = Batcher(finish, ENDINGS_PER_CALL)
+        self.publishing: Batcher[None, JobEvent, None] = Batcher(publish, EVENTS_PER_CALL)
 
 
-def _told(job: Job, state: JobState, reason: str, attempts: int) -> Told:
+def _job_event(job: Job, state: JobState, reason: str, attempts: int) -> JobEvent:
     event = Event.JOB_COMPLETED if state is JobState.DONE else Event.JOB_FAILED
     detail: dict[str, Any] = {
         "job_id": job.id,
@@ -216,9 +217,9 @@ def _failure(finding: Finding) -> JobState:
     return JobState.BLOCKED if finding.outcome in _BLOCKS else JobState.FAILED
 
 
-def _result(job: Job, trip: Trip, answer: Answer, now: datetime) -> tuple[dict[str, Any], str]:
-    """What is stored of a page, and "" or why its transform failed (then the raw body stands in its place)."""
-    lease = trip.lease
+def _result(job: Job, result: RunResult, answer: Answer, now: datetime) -> tuple[dict[str, Any], str]:
+    """The stored result of a page, and why its transform failed ("" if it did not; else the raw body is stored)."""
+    lease = result.lease
     options: Mapping[str, Any] = {name: value for name, value in job.request.transform.items() if name != "name"}
     found = {
         "job_id": job.id,
@@ -228,8 +229,8 @@ def _result(job: Job, trip: Trip, answer: Answer, now: datetime) -> tuple[dict[s
         "fetched_at": clock.iso(now),
         "exit_ip": lease and lease.exit_ip,
         "proxy_id": lease and lease.proxy_id,
-        "attempts": trip.attempts,
-    } | ({"robots_ignored": trip.robots_ignored} if trip.robots_ignored else {})
+        "attempts": result.attempts,
+    } | ({"robots_ignored": result.robots_ignored} if result.robots_ignored else {})
     transform = transforms.find(str(job.request.transform.get("name", "raw")))
     try:
         if transform is None:

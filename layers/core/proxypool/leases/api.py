@@ -13,18 +13,17 @@ from proxypool import caller, clock, web
 from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
 from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Pool, Request, Strategy
+from proxypool.leases.sessions import SESSION_ID
+from proxypool.proxies.proxy import ID_PATTERN
 from proxypool.settings import Settings
 
 KEY_HEADER: Final = "idempotency-key"
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
-_PROXY_ID: Final = "[0-9a-f]{20}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
-SESSION_ID: Final = "[A-Za-z0-9_.-]{1,64}"
 MAX_EXCLUDED: Final = 1_000
 MAX_RELEASED: Final = 100
-ON_BEHALF_HEADER: Final = "x-on-behalf-of"
 
 
 def lease_fields(settings: Settings) -> dict[str, web.Field]:
@@ -41,7 +40,7 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
         ),
         "strategy": web.Field(kind=str, default=Strategy.WEIGHTED.value, choices=tuple(Strategy)),
         "distinct_exit": web.Field(kind=bool, default=False, description="No two of these leases share an exit IP"),
-        "exclude": web.Field(kind=list, default=(), pattern=_PROXY_ID, max_items=MAX_EXCLUDED),
+        "exclude": web.Field(kind=list, default=(), pattern=ID_PATTERN, max_items=MAX_EXCLUDED),
         "count": web.Field(kind=int, default=1, minimum=1, maximum=settings.max_lease_count),
         "at_least": web.Field(kind=int, default=1, minimum=1, maximum=settings.max_lease_count),
         "ttl_seconds": _ttl(settings),
@@ -80,7 +79,7 @@ def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
 
 def acting_owner(event: web.Event, settings: Settings) -> str:
     """The caller, or the owner in X-On-Behalf-Of, which only the worker's role may send. Raises Forbidden."""
-    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, ON_BEHALF_HEADER)
+    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, caller.ON_BEHALF_HEADER)
     if other is None:
         return owner
     if not settings.worker_role_id or owner != settings.worker_role_id or not caller.OWNER.fullmatch(other):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxypool.errors import ConfigurationError
 from proxypool.leases.cache import Cache
 from proxypool.leases.keys import Keys
 from proxypool.leases.pool import Limits, Pool
 from proxypool.leases.sessions import Sessions
-from proxypool.settings import Settings
+from proxypool.settings import Settings, report_ignored
 
 if TYPE_CHECKING:
     from proxypool.leases.expire import Bridge
+    from proxypool.leases.watched import Watched
 
 
 def cache_of(settings: Settings) -> Cache:
@@ -38,23 +38,30 @@ def sessions_of(settings: Settings) -> Sessions:
     return Sessions(cache_of(settings), settings.session_idle_seconds, settings.session_life_seconds)
 
 
+def watched_of(settings: Settings) -> tuple[Watched, ...]:
+    """The filters of proxy.pool_low. Raises ValueError with the reason where they cannot be read."""
+    from proxypool.leases.watched import BETWEEN_CONDITIONS, BETWEEN_FILTERS, parse_watched
+
+    return parse_watched(BETWEEN_FILTERS.join(settings.pool_low_filters).replace(":", BETWEEN_CONDITIONS))
+
+
 def bridge_of(settings: Settings) -> Bridge:
     """The bridge to DynamoDB. Its modules are imported here, since the lease function starts without a vendor's library.
 
-    Raises ConfigurationError if PoolLowFilters cannot be parsed.
+    Filters of proxy.pool_low that cannot be read are ignored, and reported.
     """
     from proxypool.leases.expire import Bridge
     from proxypool.leases.index import Index
     from proxypool.leases.ledger import Ledger
-    from proxypool.leases.watched import parse_watched
     from proxypool.proxies.table import ProxyTable
     from proxypool.state import State
 
     cache = cache_of(settings)
     try:
-        watched = parse_watched(settings.pool_low_filters)
+        watched = watched_of(settings)
     except ValueError as error:
-        raise ConfigurationError("POOL_LOW_FILTERS", str(error)) from error
+        watched = ()
+        report_ignored([f"pool_low_filters: {error}"])
     return Bridge(
         cache=cache,
         watched=watched,

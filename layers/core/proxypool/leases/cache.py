@@ -12,14 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from proxypool.errors import Unavailable
+from proxypool.errors import RETRY_AFTER_SECONDS, Unavailable
 from proxypool.leases import scripts
 from proxypool.leases.connection import Address, Connection, ErrorReply
 from proxypool.leases.keys import Keys
 
 RETRY_WITHIN_SECONDS: Final = 1.2  # plus 0.8 to connect and 1 to answer: three seconds at most
 ANSWER_SECONDS: Final = 3  # after this the second try of a call cannot take effect any more
-RETRY_AFTER_SECONDS: Final = 5
 TOKEN_SECONDS: Final = 900  # an IAM token is valid for that long for a new connection
 _NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the token has expired: the server did not run the command
 

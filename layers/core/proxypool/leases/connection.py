@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from proxypool.errors import ProxyPoolError
+
 CONNECT_SECONDS: Final = 0.8  # TLS and AUTH included
 TIMEOUT_SECONDS: Final = 1.0  # from a command to its complete answer
 DEFAULT_PORT: Final = 6379
 CHUNK_BYTES: Final = 65_536
 
 
-class ErrorReply(Exception):
+class ErrorReply(ProxyPoolError):
     """An error answer of the server: its `code` (OOM, READONLY, NOSCRIPT, …) and the rest of the text."""
 
     def __init__(self, text: str) -> None:

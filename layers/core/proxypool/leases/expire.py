@@ -161,6 +161,7 @@ class Bridge:
         self.state.put(GAUGES, {"at": clock.iso(now), **gauges, "ready_by": ready_by})
         for metric, value in zip(_GAUGES, gauges.values(), strict=True):
             count(metric, value)
+        count(Metric.POOL_LOW, int(ready < self.low_mark))
         for reason, number in zip(refused[::2], refused[1::2], strict=True):
             count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REASONS else "other")
         return gauges

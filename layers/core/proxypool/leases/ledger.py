@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
@@ -13,11 +12,10 @@ from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.leases.journal import LedgerRow
-from proxypool.table import Unbound, bind, execute, parameters
+from proxypool.table import Statement, Value, bind, execute, find, insert, update
 
 OPEN_SHARDS = 16
 DAY_SECONDS = 86_400
-_ANSWERS = ("", "DuplicateItem", "ConditionalCheckFailed")
 
 
 class OpenIndex(GlobalSecondaryIndex["LedgerItem"]):
@@ -35,9 +33,6 @@ class OpenIndex(GlobalSecondaryIndex["LedgerItem"]):
 
 class LedgerItem(Model):
     """A row; `expires_at` and `ttl` in epoch seconds, other instants in ms. Only an open lease has `open_shard`."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     open = OpenIndex()
     lease_id = UnicodeAttribute(hash_key=True)
@@ -61,11 +56,11 @@ class Ledger:
     ttl_days: int
 
     def write(self, rows: Sequence[LedgerRow]) -> int:
-        """Inserts new rows, ends open ones once, and extends them only to a later end; returns how many writes took effect."""
-        codes = self._execute([self._insertion(row) for row in rows])
-        known = [row for row, code in zip(rows, codes, strict=True) if code]
-        again = self._execute([self._end(row) if row.ended else self._renewal(row) for row in known])
-        return codes.count("") + again.count("")
+        """Writes rows: new ones as they are, an end over an open row once, a renewal only forward; returns how many took."""
+        inserted = execute([self._insertion(row) for row in rows])
+        known = [row for row, is_new in zip(rows, inserted, strict=True) if not is_new]
+        changed = execute([self._end(row) if row.ended else self._renewal(row) for row in known])
+        return sum(inserted) + sum(changed)
 
     def overdue(self, before_seconds: int, *, limit: int) -> Iterator[str]:
         """Ids of open leases with an end before that instant, at most `limit` per shard."""
@@ -75,17 +70,15 @@ class Ledger:
                 yield item.lease_id
 
     def close_lost(self, lease_ids: Sequence[str], now_ms: int) -> int:
-        """Ends open leases that Redis has lost; returns how many were still open."""
-        statement = f'UPDATE "{self.table_name}" SET ended = ?, ended_ms = ? REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
-        rows = [(statement, parameters("lost", now_ms, lease_id, open_shard(lease_id))) for lease_id in lease_ids]
-        return self._execute(rows).count("")
+        """Ends open leases of which Redis knows nothing any more; returns how many were still open."""
+        sets: dict[str, Value] = {"ended": "lost", "ended_ms": now_ms}
+        return sum(
+            execute([update(self.table_name, _is_open(one), sets=sets, removes=["open_shard"]) for one in lease_ids])
+        )
 
     def get(self, lease_id: str) -> LedgerItem | None:
-        """One row, read consistently, or None."""
-        try:
-            return bind(LedgerItem, self.table_name).get(lease_id, consistent_read=True)
-        except LedgerItem.DoesNotExist:
-            return None
+        """One row, read consistently; None where there is none."""
+        return find(bind(LedgerItem, self.table_name), lease_id)
 
     def granted(self, start: datetime, end: datetime, *, owner: str = "", now: datetime) -> Iterator[LedgerItem]:
         """The leases (of one owner) granted from `start` until before `end`, unordered; scans the whole table.
@@ -98,8 +91,8 @@ class Ledger:
             wanted &= LedgerItem.owner == owner
         yield from bind(LedgerItem, self.table_name).scan(wanted)
 
-    def _insertion(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
-        values: dict[str, str | int] = {
+    def _insertion(self, row: LedgerRow) -> Statement:
+        values: dict[str, Value] = {
             "lease_id": row.lease_id, "owner": row.owner, "proxy_id": row.proxy_id,
             "granted_ms": row.granted_ms, "expires_at": row.expires_ms // 1000,
             "ttl": row.granted_ms // 1000 + self.ttl_days * DAY_SECONDS,
@@ -108,33 +101,23 @@ class Ledger:
         values |= (
             {"ended": row.ended, "ended_ms": row.ended_ms} if row.ended else {"open_shard": open_shard(row.lease_id)}
         )
-        pairs = ", ".join(f"'{name}': ?" for name in values)
-        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', parameters(*values.values())
+        return insert(self.table_name, values)
 
-    def _end(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
-        sets = "SET ended = ?, ended_ms = ?, expires_at = ?" + (", outcome = ?" if row.outcome else "")
-        statement = f'UPDATE "{self.table_name}" {sets} REMOVE open_shard WHERE lease_id = ? AND open_shard = ?'
-        values: list[str | int] = [
-            row.ended,
-            row.ended_ms,
-            row.expires_ms // 1000,
-            *([row.outcome] if row.outcome else []),
-        ]
-        return statement, parameters(*values, row.lease_id, open_shard(row.lease_id))
+    def _end(self, row: LedgerRow) -> Statement:
+        sets: dict[str, Value] = {"ended": row.ended, "ended_ms": row.ended_ms, "expires_at": row.expires_ms // 1000}
+        if row.outcome:
+            sets["outcome"] = row.outcome
+        return update(self.table_name, _is_open(row.lease_id), sets=sets, removes=["open_shard"])
 
-    def _renewal(self, row: LedgerRow) -> tuple[str, list[dict[str, Any]]]:
-        statement = (
-            f'UPDATE "{self.table_name}" SET expires_at = ? WHERE lease_id = ? AND open_shard = ? AND expires_at < ?'
-        )
-        ends = row.expires_ms // 1000
-        return statement, parameters(ends, row.lease_id, open_shard(row.lease_id), ends)
+    def _renewal(self, row: LedgerRow) -> Statement:
+        expires_at = row.expires_ms // 1000
+        where = [*_is_open(row.lease_id), ("expires_at", "<", expires_at)]
+        return update(self.table_name, where, sets={"expires_at": expires_at})
 
-    def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
-        codes = execute(statements)
-        unexpected = [code for code in codes if code not in _ANSWERS]
-        if unexpected:  # the entries stay in the journal, and the next run repeats the writes
-            raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
-        return codes
+
+def _is_open(lease_id: str) -> list[tuple[str, str, Value]]:
+    """The key of a lease, and that its row is still open."""
+    return [("lease_id", "=", lease_id), ("open_shard", "=", open_shard(lease_id))]
 
 
 def open_shard(lease_id: str) -> str:

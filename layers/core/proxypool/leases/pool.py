@@ -21,6 +21,7 @@ from proxypool_client.outcome import Outcome
 from proxypool import clock
 from proxypool.errors import (
     MAX_RETRY_AFTER_SECONDS,
+    RETRY_AFTER_SECONDS,
     IdempotencyConflict,
     NotFound,
     Paused,
@@ -33,16 +34,15 @@ from proxypool.leases.cache import ANSWER_SECONDS, Cache
 from proxypool.leases.filters import needs, ready_sets
 from proxypool.leases.keys import ARGUMENTS
 from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, TargetResult, cool_seconds
-from proxypool.proxies.proxy import SESSION, Anonymity, Kind, Protocol
+from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
-RETRY_AFTER_SECONDS = 5
 JITTER_SECONDS = 5  # added to Retry-After at random, so that refused callers do not return all at once
 REPEATED = ARGUMENTS["acquire"].index("repeated")
 PIN_SECONDS = 3_600  # a session stays with its proxy for this long after its last acquire
 PIN_TOTAL_SECONDS = 86_400  # and for this long after its first
 SECOND = timedelta(seconds=1)
-SESSION_PLACE = quote(SESSION, safe="")  # as written in a gateway's URL
+SESSION_PLACE = quote(SESSION_PLACEHOLDER, safe="")  # as written in a gateway's URL
 
 
 class Strategy(StrEnum):

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-from proxypool.clock import now
+from proxypool_client.clock import system as machine_time  # by which TLS libraries judge certificates
 
 LIFETIME = timedelta(days=30)
 RENEWED_BEFORE = timedelta(days=2)  # a stack that is left running over a weekend does not lose its judge
@@ -64,13 +63,13 @@ def _usable(found: Certificates, addresses: Sequence[str]) -> bool:
             return False
     except Exception:  # a missing, broken or foreign file: each is mended by making them anew
         return False
-    return server.not_valid_after_utc > now() + RENEWED_BEFORE
+    return server.not_valid_after_utc > machine_time() + RENEWED_BEFORE
 
 
 def _make(found: Certificates, addresses: Sequence[str]) -> None:
     """The authority's key is thrown away: it signs this one certificate and nothing else, ever."""
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority_name, at = _name("proxypool local authority"), now()
+    authority_name, at = _name("proxypool local authority"), machine_time()
     authority = (
         _builder(authority_name, authority_name, authority_key, at)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,16 +43,14 @@ def up(
 ) -> None:
     """Start everything and show the pool coming alive, until Ctrl-C."""
     try:
-        if detach:
-            found = _detached(sources, size, folder)
-            if found["first_lease_seconds"] is None:
-                typer.echo(f"proxypool: it runs, no proxy can be leased yet; see {folder}/up.log", err=True)
-            _print(found, as_json)
-        else:
-            _attached(sources, size, folder, as_json)
-    except LocalStackError as error:
-        typer.echo(f"proxypool: {error}", err=True)
-        raise typer.Exit(1) from error
+        with _one_line():
+            if detach:
+                found = _detached(sources, size, folder)
+                if found["first_lease_seconds"] is None:
+                    typer.echo(f"proxypool: it runs, no proxy can be leased yet; see {folder}/up.log", err=True)
+                _print(found, as_json)
+            else:
+                _attached(sources, size, folder, as_json)
     except KeyboardInterrupt:
         typer.echo(f"Everything is stopped. What the pool knows is kept in {folder}/ for the next start.", err=True)
 
@@ -60,6 +60,8 @@ def down(as_json: Json = False, folder: Folder = FOLDER) -> None:
     """Stop the stack of this folder, by its process id. State is kept."""
     from proxypool.local import state_folder
 
+    with _one_line():
+        state_folder.refuse_foreign(folder)
     found = state_folder.holder(folder)
     if found:
         os.kill(found, signal.SIGTERM)
@@ -81,7 +83,8 @@ def status(as_json: Json = False, folder: Folder = FOLDER) -> None:
     from proxypool.local.seed import call
     from proxypool.local.stack import read_state
 
-    found = read_state(folder)
+    with _one_line():
+        found = read_state(folder)
     if not found:
         busy = state_folder.holder(folder)
         what = (
@@ -94,6 +97,16 @@ def status(as_json: Json = False, folder: Folder = FOLDER) -> None:
     except LocalStackError as error:
         pool = {"error": str(error)}
     _print({"running": True, **asdict(found), "pool": pool}, as_json)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Turns a LocalStackError into one line on stderr and exit code 1."""
+    try:
+        yield
+    except LocalStackError as error:
+        typer.echo(f"proxypool: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
@@ -159,11 +172,12 @@ def _detached(sources: Path | None, size: int, folder: Path) -> dict[str, Any]:
     from proxypool.local.stack import read_state
 
     state_folder.refuse_second(folder)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    state_folder.create(folder)
     ready, log = folder / READY_FILE, folder / "up.log"
-    ready.unlink(missing_ok=True)
+    for file in (ready, log):
+        file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "proxypool.local.commands", "up", "--state", str(folder), "-n", str(size)]
-    with log.open("wb") as output:
+    with state_folder.private_files(), log.open("wb") as output:
         child = subprocess.Popen(
             command + (["--sources", str(sources)] if sources else []),
             stdin=subprocess.DEVNULL,
@@ -186,7 +200,7 @@ def _print(value: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(value))
         return
-    for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "pid", "first_lease_seconds"):
+    for name in ("api_url", "judge_url", "redis_url", "endpoint_url", "access_key", "pid", "first_lease_seconds"):
         if value.get(name) is not None:
             typer.echo(f"{name}\t{value[name]}")
     for name, item in (value.get("pool") or {}).items():

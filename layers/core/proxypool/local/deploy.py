@@ -17,10 +17,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from proxypool.local import httpapi, template
-from proxypool.local.emulator import REGION, Clients
+from proxypool.local.access import REGION, STACK_NAME
+from proxypool.local.emulator import Clients
 from proxypool.local.process import LocalStackError
 
-STACK_NAME = "proxypool"
 ARTIFACTS = "proxypool-artifacts"
 DEPLOY_SECONDS = 60
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same archive

@@ -13,26 +13,32 @@ from typing import Any
 
 from localstack_client.session import Session
 
+from proxypool.local.access import credentials
 from proxypool.local.process import LOOPBACK, LocalStackError, start
 
 START_SECONDS = 30
-REGION = "us-east-1"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": REGION}
 
 
-def start_emulator(folder: Path, port: int) -> subprocess.Popen[bytes]:
+def server_environment(port: int, access_key: str) -> dict[str, str]:
+    """The variables of the emulator's own process: it listens on loopback and takes requests with this access key."""
+    return {
+        **credentials(access_key),
+        "AWS_ENDPOINT_URL": endpoint(port),
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": LOOPBACK,
+        "IOT_MTLS_ENABLED": "0",
+        "LOG_LEVEL": "WARNING",
+    }
+
+
+def start_emulator(folder: Path, port: int, access_key: str) -> subprocess.Popen[bytes]:
     """Starts the emulator; state, files of S3 and unpacked functions lie in `folder`."""
     unpacked = folder / "tmp"
     shutil.rmtree(unpacked, ignore_errors=True)  # what a killed run left behind
     for path in (unpacked, folder / "state", folder / "s3"):
         path.mkdir(parents=True, exist_ok=True)
     environment = {
-        **CREDENTIALS,
-        "AWS_ENDPOINT_URL": endpoint(port),
-        "GATEWAY_PORT": str(port),
-        "BIND_HOST": LOOPBACK,  # it runs code for whoever reaches it
-        "IOT_MTLS_ENABLED": "0",
-        "LOG_LEVEL": "WARNING",
+        **server_environment(port, access_key),
         "PERSIST_STATE": "1",
         "STATE_DIR": str(folder / "state"),
         "S3_PERSIST": "1",
@@ -65,9 +71,14 @@ def endpoint(port: int) -> str:
 class Clients:
     """boto3 clients of one emulator, made when first asked for: `clients("sqs")`."""
 
-    def __init__(self, endpoint_url: str) -> None:
+    def __init__(self, endpoint_url: str, access_key: str) -> None:
         os.environ["AWS_ENDPOINT_URL"] = endpoint_url  # it would win over the session's own host
-        self._session = Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)  # noqa: S106
+        keys = credentials(access_key)
+        self._session = Session(
+            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+            region_name=keys["AWS_DEFAULT_REGION"],
+        )
         self._made: dict[str, Any] = {}
 
     def __call__(self, service: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
+from proxypool.errors import ProxyPoolError
 from proxypool.local.farm_acts import Request
 from proxypool.local.farm_kinds import PASSWORD, USER
 
@@ -23,7 +24,7 @@ class SocksTalk:
     _stage: str = "hello"
 
     def step(self, data: bytes) -> tuple[bytes, Request | None]:
-        """What to reply now, and the request once it is there; raises Refused."""
+        """What to reply now, and the request once it is there; raises SocksRefused."""
         self.received += data
         if self.protocol == "socks4":
             return b"", self._request4()
@@ -37,7 +38,7 @@ class SocksTalk:
     def _request4(self) -> Request | None:
         got = self.received
         if got and got[0] != 4:
-            raise Refused(b"")
+            raise SocksRefused(b"")
         parts = bytes(got[8:]).split(b"\0")
         named = got[4:7] == b"\0\0\0"
         if len(got) < 9 or len(parts) < (3 if named else 2):
@@ -64,12 +65,12 @@ class SocksTalk:
     def _hello5(self) -> bytes | None:
         got, method = self.received, 2 if self.asks_password else 0
         if got[0] != 5:
-            raise Refused(b"")
+            raise SocksRefused(b"")
         if len(got) < 2 + got[1]:
             return None
         offered = bytes(self._take(2 + got[1]))[2:]
         if method not in offered:
-            raise Refused(b"\x05\xff")
+            raise SocksRefused(b"\x05\xff")
         self._stage = "login" if self.asks_password else "request"
         return bytes((5, method))
 
@@ -80,7 +81,7 @@ class SocksTalk:
         name_end = 2 + got[1]
         whole = self._take(name_end + 1 + got[name_end])
         if (whole[2:name_end], whole[name_end + 1 :]) != (USER.encode(), PASSWORD.encode()):
-            raise Refused(b"\x01\x01")
+            raise SocksRefused(b"\x01\x01")
         self._stage = "request"
         return b"\x01\x00"
 
@@ -90,8 +91,8 @@ class SocksTalk:
         return taken
 
 
-class Refused(Exception):
-    """The client is sent away; `reply` are the last words."""
+class SocksRefused(ProxyPoolError):
+    """The farm's proxy refuses the client; `reply` is sent before the connection is closed."""
 
     def __init__(self, reply: bytes) -> None:
         super().__init__(reply)

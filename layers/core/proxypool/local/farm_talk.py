@@ -21,7 +21,7 @@ from proxypool.local.farm_acts import (
     reply,
 )
 from proxypool.local.farm_kinds import Act, Spec
-from proxypool.local.farm_socks import REFUSED, Refused, SocksTalk
+from proxypool.local.farm_socks import REFUSED, SocksRefused, SocksTalk
 
 if TYPE_CHECKING:
     from proxypool.local.farm import Farm
@@ -106,7 +106,7 @@ class ProxyConnection(asyncio.Protocol):
     def _step_socks(self, talk: SocksTalk, data: bytes) -> None:
         try:
             said, request = talk.step(data)
-        except Refused as no:
+        except SocksRefused as no:
             return self._say(no.reply)
         except ValueError:
             return self._client.close()

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
-from proxypool.checks.canary import canary
-from proxypool.checks.judge import NONCE, answer
+from proxypool.checks.canary import canary_page
+from proxypool.checks.judge import NONCE, build_answer
 
 BACKLOG = 1_024
 MAX_HEAD_BYTES = 32_768
@@ -38,7 +38,9 @@ class Judge:
 
     def body(self, nonce: str, peer: str, headers: Headers, scheme: str) -> bytes:
         """The signed answer to one request."""
-        return answer(self.key, nonce=nonce, peer=peer, headers=headers, scheme=scheme, country=self.places.get(peer))
+        return build_answer(
+            self.key, nonce=nonce, peer=peer, headers=headers, scheme=scheme, country=self.places.get(peer)
+        )
 
 
 class Conversation(asyncio.Protocol):
@@ -81,7 +83,7 @@ class Conversation(asyncio.Protocol):
             return self._send(b"", status=405, keep=False)
         if asks == "canary":
             return self._send(
-                canary(self._judge.key, nonce), keep=not _closes(headers), kind=b"text/html; charset=utf-8"
+                canary_page(self._judge.key, nonce), keep=not _closes(headers), kind=b"text/html; charset=utf-8"
             )
         body = self._judge.body(nonce, self._peer, headers, self._scheme)
         return self._send(body, keep=not _closes(headers))

@@ -7,21 +7,27 @@ What it saves and loads again does not fit together: a function's place in a str
 would sleep until as many records came as ever before; and a queue is known by a URL with the port of the run that made it, so that on
 another port no function hears of its messages.
 
+Its functions call it with their account's id as access key: here they bring the key that `guard` asks for.
+
 It also reads each PartiQL statement letter by letter, twice: a quarter of its time where the pool writes much. Here it reads a text once.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from ministack.app import main
+import ministack.app
+from ministack.core import lambda_runtime
 from ministack.core.concurrency import esm_wake
 from ministack.services import _dynamodb_keywords, dynamodb, lambda_svc, sqs
+
+from proxypool.local.guard import guarded
 
 STATEMENTS_KEPT = 256
 QUEUE_PORT = "4566"  # in the names of queues, wherever the emulator listens
@@ -81,7 +87,7 @@ def gathering(receive: Receive) -> Receive:
     alarms: dict[str, threading.Timer] = {}  # the poller sleeps up to a second: each ends its sleep at a window's end
 
     def gathered(queue_url: str, batch_size: int) -> list[dict[str, Any]]:
-        queue, now = sqs._get_q(queue_url), time.time()
+        queue, now = sqs._get_q(queue_url), time.time()  # noqa: TID251 - the clock of the emulator's queues
         if not any(message["visible_at"] <= now for message in queue["messages"]):
             return []
         left = 0.0 if queue["is_fifo"] else seconds_left(queue, batch_size, now)
@@ -115,7 +121,15 @@ def window_seconds(queue: dict[str, Any]) -> float:
     return max((float(mapping.get("MaximumBatchingWindowInSeconds", 0)) for mapping in mappings), default=0.0)
 
 
+def calling_with(access_key: str, credentials: Callable[[Any], dict[str, str]]) -> Callable[[Any], dict[str, str]]:
+    """The credentials in a function's environment, with this access key. They stay those of the default account."""
+    return lambda config: {**credentials(config), "AWS_ACCESS_KEY_ID": access_key}
+
+
 if __name__ == "__main__":
+    access_key = os.environ["AWS_ACCESS_KEY_ID"]
+    lambda_runtime.execution_credentials = calling_with(access_key, lambda_runtime.execution_credentials)
+    lambda_svc.execution_credentials = lambda_runtime.execution_credentials
     dynamodb._partiql_insert = streaming(dynamodb._partiql_insert)
     dynamodb._partiql_update = streaming(dynamodb._partiql_update)
     sqs._receive_messages_for_esm = gathering(sqs._receive_messages_for_esm)
@@ -123,4 +137,5 @@ if __name__ == "__main__":
     sqs.DEFAULT_PORT, sqs._CANONICAL_NETLOC = QUEUE_PORT, f"{sqs.DEFAULT_HOST}:{QUEUE_PORT}"
     dynamodb._parse_partiql = reading_once(dynamodb._parse_partiql)
     _dynamodb_keywords._tokenize = lru_cache(STATEMENTS_KEPT)(_dynamodb_keywords._tokenize)
-    main()
+    ministack.app.app = guarded(ministack.app.app, access_key=access_key, port=int(os.environ["GATEWAY_PORT"]))
+    ministack.app.main()

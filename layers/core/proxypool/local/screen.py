@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from proxypool.local import table
-from proxypool.local.process import LocalStackError
+from proxypool.local.access import credentials
+from proxypool.local.process import LocalStackError, no_proxy
 from proxypool.local.seed import call
 from proxypool.local.stack import Running
 from proxypool.proxies.table import ProxyTable
@@ -98,6 +99,9 @@ def lines(stack: Running, folder: Path, home: Path) -> list[str]:
         ("how the pool is", f"{command} stats{where}"),
         ("a lease without our client", f"curl -s --noproxy '*' {typed} -d {body} {stack.api_url}/leases"),
     ]
+    variables = credentials(stack.access_key) | {"AWS_ENDPOINT_URL": stack.endpoint_url} | no_proxy()
+    exported = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    pairs.append(("for the AWS command line and SDKs, until the stack ends", f"export {exported}"))
     text = ["Copy into another terminal:", f"    cd {shlex.quote(str(home))}"]
     for caption, line in pairs:
         text += [f"  {caption}:", f"    {line}"]

@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from proxypool.local import process, state_folder
-from proxypool.local.emulator import CREDENTIALS, Clients, endpoint, start_emulator, wait_for_emulator
+from proxypool.local.access import api_base, credentials, new_access_key
+from proxypool.local.emulator import Clients, endpoint, start_emulator, wait_for_emulator
 from proxypool.local.forward import Forwarder
 from proxypool.local.own import OwnJudge
 from proxypool.local.process import LOOPBACK, LocalStackError
 from proxypool.local.valkey import start_valkey, wait_for_valkey
+from proxypool.overrides import Value
+from proxypool.settings import overrides
 
 STATE_FILE = "stack.json"
-API_PATH = "/_aws/execute-api"  # where the emulator answers for an HTTP API
 FARM_FILE = "farm.json"
 OPEN_FILES = 1_024  # two connections for each of 200 checks at once, and the farm's own
 FARM_SECONDS = 20
@@ -32,13 +34,17 @@ PREFERRED_PORTS = {"aws": 4566, "valkey": 6390, "judge": 8790, "judge https": 87
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback."""
+    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback.
+
+    `parameters` and `settings` (see proxypool.settings) replace those of the local stack.
+    """
 
     root: Path  # the folder of template.yaml
     folder: Path  # where state is kept between runs: stack.json, and below it `data`
     farm_size: int = 100
     judge: OwnJudge | None = None
     parameters: Mapping[str, str] | None = None
+    settings: Mapping[str, Value] | None = None
     own_ports: bool = False  # free ports instead of the preferred ones: tests
     farm_options: tuple[str, ...] = ()
 
@@ -50,11 +56,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where a running stack is: what .local/stack.json holds. `farm` is the file of the farm's manifest, or None."""
+    """Where a running stack is: what .local/stack.json holds. `farm` is the file of the farm's manifest, or None.
+
+    `access_key` is the access key id of AWS requests, and the password in `redis_url`; `api_url` has a token derived from it.
+    """
 
     api_url: str
     redis_url: str
     endpoint_url: str
+    access_key: str
     pid: int
     outputs: dict[str, str]
     judge_url: str
@@ -72,40 +82,43 @@ def running(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Iterato
     if not (plan.root / "template.yaml").is_file():
         raise LocalStackError(f"no template.yaml in {plan.root}: run this in the project's folder")
     raise_open_files()
-    before = dict(os.environ)
+    before, access_key = dict(os.environ), new_access_key()
     state_file = plan.folder / STATE_FILE
     with ExitStack() as way_out:
+        way_out.enter_context(state_folder.private_files())
         way_out.enter_context(state_folder.held(plan.folder))
         state_folder.clean_up(plan.folder, tell)
         plan.data.mkdir(exist_ok=True)
+        plan.data.chmod(0o700)  # kept files of an older version may be readable by others
         way_out.callback(_restore, before)
-        os.environ.update({**process.no_proxy(), **CREDENTIALS})
+        os.environ.update({**process.no_proxy(), **credentials(access_key)})
         way_out.callback(state_folder.remember, plan.folder, plan.data, {})
-        found = _start(plan, way_out, tell)
-        state_file.write_text(json.dumps(asdict(found), indent=1))
+        found = _start(plan, access_key, way_out, tell)
+        state_folder.write_private(state_file, json.dumps(asdict(found), indent=1))
         way_out.callback(state_file.unlink, missing_ok=True)
         yield found
 
 
-def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Running:
+def _start(plan: Plan, access_key: str, way_out: ExitStack, tell: Callable[[str], None]) -> Running:
     ports = choose_ports(plan, tell)
     clock = _Clock(tell)
     children = _Children(plan, way_out)
     is_kept = (plan.data / "aws" / "state").exists()
-    valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"]))
-    aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"]))
+    valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"], access_key))
+    aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"], access_key))
     judge = plan.judge or _own_judge(plan, ports, children, tell)
     from proxypool.local.deploy import deploy  # slow to load, meanwhile the servers start
 
-    wait_for_valkey(valkey, ports["valkey"])
+    wait_for_valkey(valkey, ports["valkey"], access_key)
     wait_for_emulator(aws, ports["aws"])
     clock.lap("servers")
-    clients = Clients(endpoint(ports["aws"]))
-    redis_url = f"redis://{LOOPBACK}:{ports['valkey']}"
+    clients = Clients(endpoint(ports["aws"]), access_key)
+    redis_url = f"redis://:{access_key}@{LOOPBACK}:{ports['valkey']}"
+    api = api_base(endpoint(ports["aws"]), access_key)
     outputs = deploy(
         plan.root / "template.yaml",
         clients,
-        parameters(plan, judge, redis_url) | {"ApiBase": f"{endpoint(ports['aws'])}{API_PATH}"},
+        parameters(plan, judge, redis_url) | {"ApiBase": api},
     )
     if judge.key:
         clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
@@ -118,9 +131,10 @@ def _start(plan: Plan, way_out: ExitStack, tell: Callable[[str], None]) -> Runni
     metrics.start()
     way_out.callback(metrics.stop)
     return Running(
-        api_url=f"{endpoint(ports['aws'])}{API_PATH}/{outputs['ApiId']}",
+        api_url=f"{api}/{outputs['ApiId']}",
         redis_url=redis_url,
         endpoint_url=endpoint(ports["aws"]),
+        access_key=access_key,
         pid=os.getpid(),
         outputs=outputs,
         judge_url=judge.url,
@@ -191,24 +205,25 @@ def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
 
 def parameters(plan: Plan, judge: OwnJudge, redis_url: str) -> dict[str, str]:
     """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
-    if judge.key:
-        asked = {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
-    else:
-        asked = {"JudgeUrl": "none", "JudgeEchoUrls": judge.url, "JudgeHttpsUrl": ""}
-    ca_file = "" if plan.judge else str(plan.data / "ca.pem")
-    local = {"RedisUrl": redis_url, "AllowLoopback": "true", "AllowFiles": "true", "CacheLoss": "availability",
-             "BudgetUsd": "0", "Monitoring": "false", "ValidateWindowSeconds": "1",
+    settings: dict[str, Value] = {
+        "allow_loopback": True, "allow_files": True, "cache_loss": "availability", "jobs_any_domain": True,
+        "jobs_allow_http": True, "judge_ca_file": "" if plan.judge else str(plan.data / "ca.pem"),
+    }  # fmt: skip
+    found = {"RedisUrl": redis_url, "Pace": "test", "BudgetUsd": "0", "Monitoring": "false",
              "ValidateWidth": str(max(4, os.cpu_count() or 4)),  # each starts a Python; a batch has 200 checks in flight
-             "AcknowledgePublicLists": "yes",  # the demo has none; `own.py` asks where the reader's file does
-             "JudgeCaFile": ca_file, "JobsAnyDomain": "true", "JobsAllowHttp": "true"}  # fmt: skip
-    return {**local, **asked, **(plan.parameters or {})}
+             "AcknowledgePublicLists": "yes"}  # fmt: skip  # the demo has none; `own.py` asks where the reader's file does
+    if judge.key:
+        found |= {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
+    else:
+        found["JudgeUrl"] = "none"
+        settings["judge_echo_urls"] = (judge.url,)
+    return found | {"Overrides": overrides(**settings | dict(plan.settings or {}))} | dict(plan.parameters or {})
 
 
 def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Popen[bytes]:
     """Starts the judge with the farm (one process); the judge's key is in a file that only this user reads."""
     key_file = plan.data / "judge.key"
-    key_file.touch(mode=0o600)
-    key_file.write_text(key)
+    state_folder.write_private(key_file, key)
     (plan.data / FARM_FILE).unlink(missing_ok=True)
     command = [sys.executable, "-m", "proxypool.local.farm", "--judge-port", str(ports["judge"]),
                "--judge-https-port", str(ports["judge https"]), "--key-file", str(key_file),
@@ -240,7 +255,11 @@ def raise_open_files() -> None:
 
 
 def read_state(folder: Path) -> Running | None:
-    """The stack that runs with this state folder, or None; one that was killed, or only starts, counts as none."""
+    """The stack that runs with this state folder, or None; one that was killed, or only starts, counts as none.
+
+    Raises LocalStackError where others could have written into the folder.
+    """
+    state_folder.refuse_foreign(folder)
     try:
         found = Running(**json.loads((folder / STATE_FILE).read_text()))
     except (FileNotFoundError, ValueError, TypeError):

@@ -15,19 +15,54 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from proxypool_client.local_stack import why_not_trusted
+
 from proxypool.local import process
 from proxypool.local.process import LocalStackError
 
 LOCK_FILE = "lock"
 CHILDREN_FILE = "children.json"
 LOCK_SECONDS = 0.5  # a glance at the lock (`status`) is over sooner
+PRIVATE_UMASK = 0o077
 OURS = ("valkey-server", "proxypool.local")
+
+
+def create(folder: Path) -> None:
+    """Creates the folder where it is missing; raises LocalStackError where other users could change what lies in it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_foreign(folder)
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raises LocalStackError where the folder exists and belongs to another user, or others may write into it."""
+    if folder.exists() and (reason := why_not_trusted(folder.stat())):
+        raise LocalStackError(f"{folder} {reason}: name another folder with --state")
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Within the block, what this process and its new children create is readable by this user only."""
+    before = os.umask(PRIVATE_UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def write_private(file: Path, text: str) -> None:
+    """Writes a file that only this user reads (0600), as a whole or not at all."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)
+    draft.replace(file)
 
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Holds the folder for this process while the block runs; raises LocalStackError naming the process that does already."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds passwords of lists, and the judge's key
+    create(folder)
     with (folder / LOCK_FILE).open("a+") as file:
         end = time.monotonic() + LOCK_SECONDS
         while not _locked(file.fileno(), fcntl.LOCK_EX):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from proxypool import clock
 from proxypool.checks.check import TargetVerdict
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
+from proxypool.proxies.proxy import ID_PATTERN, TAG_PATTERN, Anonymity, Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
 from proxypool.proxies.table import ProxyTable
@@ -15,9 +15,9 @@ from proxypool.web import Field
 
 MAX_SCANNED: Final = 2_000  # rows that one page looks at: two megabytes
 ROWS_PER_READ: Final = 500
-TAG: Final = r"[a-z0-9-]{1,32}"
+TAG: Final = TAG_PATTERN
 HOST: Final = r"[a-z0-9.:-]{1,253}"
-PROXY_ID: Final = "[0-9a-f]{20}"
+PROXY_ID: Final = ID_PATTERN
 
 QUERY_FIELDS: Final = {
     "status": Field(kind=str, choices=tuple(Status)),

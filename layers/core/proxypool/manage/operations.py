@@ -27,7 +27,7 @@ from proxypool.operation import (
     shape,
     table,
 )
-from proxypool.proxies.census import COUNTED
+from proxypool.proxies.census import COUNTED_STATUSES
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
 from proxypool.web import schema_of
 
@@ -100,7 +100,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     },
     "PoolStats": shape(
         at=INSTANT,
-        proxies=maybe(shape(**{status.value: WHOLE for status in COUNTED})),
+        proxies=maybe(shape(**{status.value: WHOLE for status in COUNTED_STATUSES})),
         overdue=maybe(WHOLE),
         sizes_at=maybe(INSTANT),
         ready=maybe(WHOLE),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from proxypool import aws, clock, queues
 from proxypool.checks.explain import explain
-from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, read_rules
+from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, parse_rules
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.leases.operator_settings import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
@@ -17,14 +17,16 @@ from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
+from proxypool.retry import reason_name
 from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
+from proxypool.sources.schedule import enqueue
 from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
 from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
-from proxypool.tasks import reason_name, result_name
+from proxypool.tasks import result_name
 from proxypool.web import Field, read_fields
 
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
@@ -116,9 +118,7 @@ class Manager:
     def scrape(self, source_id: str) -> dict[str, Any]:
         """Sends a source to the scrape queue now; raises NotFound."""
         self._source(source_id)
-        queues.send(
-            self.settings.need("scrape_queue_url"), [queues.ScrapeMessage(source_id=source_id)], group=source_id
-        )
+        enqueue(source_id, self.settings)
         return {"source_id": source_id, "queued": True}
 
     def upload(self, source_id: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Manager:
     def proxy(self, proxy_id: str) -> dict[str, Any]:
         """One proxy, explained; raises NotFound."""
         record = self._proxy(proxy_id)
-        rules = read_rules(self.operator_settings()["targets"] or (), allow_loopback=self.settings.allow_loopback)
+        rules = parse_rules(self.operator_settings()["targets"] or (), allow_loopback=self.settings.allow_loopback)
         targets = frozenset(rule.host for rule in rules)
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings, targets=targets)}
 
@@ -244,6 +244,6 @@ class Manager:
 
 def _check_rules(values: Sequence[Mapping[str, Any]], known: Settings) -> None:
     try:
-        read_rules(values, allow_loopback=known.allow_loopback)
+        parse_rules(values, allow_loopback=known.allow_loopback)
     except ValueError as error:
         raise Invalid([{"field": "targets", "message": str(error)}]) from error

@@ -1,1 +1,1 @@
-"""The only way out: which addresses the pool touches, and bounded HTTP to them."""
+"""All outgoing network access: address policy, and bounded HTTP to permitted addresses."""

@@ -1,7 +1,7 @@
-"""Which addresses the pool touches: strict spelling, then our own table of networks. Pure.
+"""Address policy: strict parsing of hosts, ports and URLs, then a table of forbidden networks. Pure.
 
-`ipaddress.is_global` is not enough (it calls 64:ff9b::a9fe:a9fe and 224.0.0.1 global), and the system's resolver reads
-127.1, 0x7f.1 and 2130706433 as addresses. So a host is one canonical spelling, or it is refused.
+`ipaddress.is_global` is not enough (it calls 64:ff9b::a9fe:a9fe and 224.0.0.1 global), and the system's resolver
+accepts 127.1, 0x7f.1 and 2130706433 as addresses. Therefore a host has one canonical spelling, or it is refused.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from proxypool.errors import AddressRefused
 
 
 class Refusal(StrEnum):
-    """Why an address, port or URL is refused: the closed set."""
+    """Why an address, port or URL is refused (closed set)."""
 
-    MALFORMED = "malformed"  # no canonical spelling of anything
-    NOT_ASCII = "not_ascii"  # a URL beyond ASCII
-    NAME = "name"  # not a name by IDNA 2008, or one that mixes scripts to look like another
+    MALFORMED = "malformed"  # not a canonical spelling
+    NOT_ASCII = "not_ascii"  # a URL with non-ASCII characters
+    NAME = "name"  # invalid by IDNA 2008, or a homograph that mixes scripts
     PORT = "port"  # not 1–65535 in canonical decimal
-    PORT_REFUSED = "port_refused"  # mail: never
-    LOCAL_NAME = "local_name"  # a name that only means something inside of a network
-    SCHEME = "scheme"  # not https (or http, where that was allowed)
+    PORT_REFUSED = "port_refused"  # SMTP
+    LOCAL_NAME = "local_name"  # a name that resolves only inside a private network
+    SCHEME = "scheme"  # not https (or http, if permitted)
     CREDENTIALS = "credentials"  # a user name or password in a URL
     UNRESOLVED = "unresolved"  # the name has no address
     UNSPECIFIED = "unspecified"
     LOOPBACK = "loopback"
     PRIVATE = "private"
     SHARED = "shared"
-    LINK_LOCAL = "link_local"  # cloud metadata lives here
+    LINK_LOCAL = "link_local"  # includes cloud metadata services
     METADATA = "metadata"
     DOCUMENTATION = "documentation"
     BENCHMARK = "benchmark"
     MULTICAST = "multicast"
     RESERVED = "reserved"
-    OURS = "ours"  # the pool's own judge or API, or what AWS serves under its names: a loop
-    WRAPPED = "wrapped"  # an IPv4 address inside of an IPv6 one: normalised differently by everyone
+    OWN_ENDPOINT = "ours"  # the pool's judge or API, or an endpoint that AWS serves: would be a loop
+    WRAPPED = "wrapped"  # an IPv4 address embedded in IPv6: implementations normalise it differently
 
 
 Networks = tuple[tuple[str, Refusal], ...]
@@ -53,7 +53,7 @@ FORBIDDEN: Final[Networks] = (
     ("100.100.100.200/32", Refusal.METADATA),  # Alibaba's
     ("100.64.0.0/10", Refusal.SHARED),
     ("127.0.0.0/8", Refusal.LOOPBACK),
-    ("168.63.129.16/32", Refusal.METADATA),  # Azure's; in a public network
+    ("168.63.129.16/32", Refusal.METADATA),  # Azure's, in a public network
     ("169.254.0.0/16", Refusal.LINK_LOCAL),
     ("172.16.0.0/12", Refusal.PRIVATE),
     ("192.0.0.0/24", Refusal.RESERVED),
@@ -70,7 +70,7 @@ FORBIDDEN: Final[Networks] = (
     ("::/96", Refusal.WRAPPED),
     ("64:ff9b::/96", Refusal.WRAPPED),  # NAT64
     ("64:ff9b:1::/48", Refusal.WRAPPED),
-    ("::/3", Refusal.RESERVED),  # whatever else lies below the global unicast block
+    ("::/3", Refusal.RESERVED),  # the rest below the global unicast block
     ("2001::/32", Refusal.WRAPPED),  # Teredo
     ("2001:db8::/32", Refusal.DOCUMENTATION),
     ("2001::/23", Refusal.RESERVED),
@@ -86,22 +86,22 @@ FORBIDDEN: Final[Networks] = (
     ("c000::/3", Refusal.RESERVED),
     ("e000::/4", Refusal.RESERVED),
     ("f000::/5", Refusal.RESERVED),
-    ("f800::/6", Refusal.RESERVED),  # up to the private ones, which a source's flag may open
+    ("f800::/6", Refusal.RESERVED),  # up to the private networks, which a source's flag may permit
     ("fe00::/8", Refusal.RESERVED),
 )
-"""Networks that are not the public internet, by the IANA registries; the first that holds an address gives the reason."""
+"""Networks outside the public internet, from the IANA registries; the first match gives the reason."""
 
 _REFUSED_PORTS: Final = frozenset({"25"})
 OCTETS: Final = frozenset(map(str, range(256)))
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
-_NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # what resolvers take for an IPv4 address
-_AWS_SERVED: Final = re.compile(
+_NUMERIC: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")  # accepted as IPv4 addresses by resolvers
+_AWS_ENDPOINT: Final = re.compile(
     r"(?:.*\.)?(?:cloudfront\.net|on\.aws|(?:execute-api|lambda|sqs|dynamodb|s3)[a-z0-9.-]*\.amazonaws\.com(?:\.cn)?)"
 )
 _LOCAL_SUFFIXES: Final = (".localhost", ".local", ".internal", ".localdomain", ".home.arpa")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([/?][^#]*)?(?:#.*)?")
-_VISIBLE: Final = re.compile(r"[!-\[\]-~]+")  # ASCII without control characters, space and backslash
+_PRINTABLE_ASCII: Final = re.compile(r"[!-\[\]-~]+")  # ASCII without control characters, space and backslash
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 MAX_NAME_CHARS: Final = 253
 MAX_URL_CHARS: Final = 2_048
@@ -109,7 +109,7 @@ MAX_URL_CHARS: Final = 2_048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A URL in its parts; `host` is canonical, `target` is path and query."""
+    """A parsed URL; `host` is canonical, `target` is path and query."""
 
     scheme: str
     host: str
@@ -118,7 +118,7 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """What the Host header says: no port where it is the scheme's own."""
+        """Value of the Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if str(self.port) == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -127,34 +127,37 @@ class Url:
 
 
 def parse_endpoint(host: str, port: str) -> tuple[str, int]:
-    """The canonical host and port of two texts; raises AddressRefused. Whether the address is public: `refusal`."""
+    """The canonical host and port; raises AddressRefused. Does not check whether the address is public (see
+    `refusal_reason`).
+    """
     return parse_host(host), parse_port(port)
 
 
 def parse_port(text: str) -> int:
-    """1–65535 in plain ASCII digits without a leading zero, and not mail's; raises AddressRefused."""
-    port = ports().get(text)
+    """A port number, 1–65535 in ASCII digits without leading zeros, not 25; raises AddressRefused."""
+    port = permitted_ports().get(text)
     if port is None:
         raise AddressRefused(Refusal.PORT_REFUSED if text in _REFUSED_PORTS else Refusal.PORT)
     return port
 
 
 @cache
-def ports() -> Mapping[str, int]:
-    """Every port that may be used, by its one spelling: a look-up costs a third of a match and a conversion."""
+def permitted_ports() -> Mapping[str, int]:
+    """All permitted ports by their canonical spelling: a dictionary lookup costs a third of a regex match and int()."""
     return {str(port): port for port in range(1, 65_536) if str(port) not in _REFUSED_PORTS}
 
 
 def is_ipv4(text: str) -> bool:
-    """Whether a text is a canonical IPv4 address."""
+    """True if the text is a canonical IPv4 address."""
     octets = text.split(".")
     return len(octets) == 4 and OCTETS.issuperset(octets)
 
 
 def parse_host(text: str) -> str:
-    """An IPv4 address, an IPv6 address (bracketed or not; compressed, lower case), or a lower-case DNS name.
+    """A canonical IPv4 address, IPv6 address (input with or without brackets; output compressed, lower case) or
+    lower-case DNS name.
 
-    An IPv4-mapped IPv6 address becomes the IPv4 address that it is. Raises AddressRefused.
+    An IPv4-mapped IPv6 address becomes the IPv4 address. Raises AddressRefused.
     """
     if is_ipv4(text):
         return text
@@ -171,14 +174,18 @@ def parse_host(text: str) -> str:
 
 
 def parse_url(text: str, *, allow_http: bool = False) -> Url:
-    """A URL that may be fetched by its spelling: https (http where allowed), no credentials; raises AddressRefused."""
+    """Parses a URL without credentials: https, or http if permitted. Raises AddressRefused. Does not check whether the
+    address is public.
+    """
     match = _URL.fullmatch(text)
     if match is None or len(text) > MAX_URL_CHARS:
         raise AddressRefused(Refusal.MALFORMED)
     scheme, authority, target = match[1].lower(), match[2], match[3] or "/"
     if not target.isascii():
         raise AddressRefused(Refusal.NOT_ASCII)
-    if not _VISIBLE.fullmatch(target) or (authority.isascii() and not _VISIBLE.fullmatch(authority or "-")):
+    if not _PRINTABLE_ASCII.fullmatch(target) or (
+        authority.isascii() and not _PRINTABLE_ASCII.fullmatch(authority or "-")
+    ):
         raise AddressRefused(Refusal.MALFORMED)
     if scheme != "https" and not (scheme == "http" and allow_http):
         raise AddressRefused(Refusal.SCHEME)
@@ -193,23 +200,38 @@ def parse_url(text: str, *, allow_http: bool = False) -> Url:
     return Url(scheme=scheme, host=canonical, port=number, target=target if target[0] == "/" else "/" + target)
 
 
+def parse_public_url(text: str, *, allow_http: bool = False, allow_loopback: bool = False) -> Url:
+    """The URL, as `parse_url`, of a host that is public by its spelling (a name is vetted again where it is resolved); raises
+    AddressRefused.
+    """
+    url = parse_url(text, allow_http=allow_http)
+    if reason := host_refusal(url.host, allow_loopback=allow_loopback):
+        raise AddressRefused(reason)
+    return url
+
+
+def host_refusal(host: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+    """Why a canonical host that is an IP address is not touched, as `refusal_reason`; "" for a name."""
+    return refusal_reason(host, networks=networks, allow_loopback=allow_loopback) if is_address(host) else ""
+
+
 def is_address(host: str) -> bool:
-    """Whether a canonical host is an IP address (else it is a name)."""
+    """True if a canonical host is an IP address, False if it is a name."""
     return ":" in host or is_ipv4(host)
 
 
-def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
-    """Why an IP address is not touched: one of `Refusal`, "" where nothing speaks against it."""
+def refusal_reason(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+    """The `Refusal` of an IP address; "" if it is permitted."""
     if is_ipv4(ip):
         number, version = int.from_bytes(inet_aton(ip)), 4
     else:
         try:
-            six = IPv6Address(ip)
+            ipv6 = IPv6Address(ip)
         except ValueError:
             return Refusal.MALFORMED
-        if six.scope_id is not None:
+        if ipv6.scope_id is not None:
             return Refusal.MALFORMED
-        address = six.ipv4_mapped or six
+        address = ipv6.ipv4_mapped or ipv6
         number, version = int(address), address.version
     for first, last, reason in _ranges(networks)[version]:
         if first <= number <= last:
@@ -219,37 +241,39 @@ def refusal(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = F
 
 @cache
 def _ranges(networks: Networks) -> dict[int, list[tuple[int, int, Refusal]]]:
-    """The table as numbers, by IP version."""
-    out: dict[int, list[tuple[int, int, Refusal]]] = {4: [], 6: []}
+    """The table as (first, last, reason) integers, by IP version."""
+    ranges: dict[int, list[tuple[int, int, Refusal]]] = {4: [], 6: []}
     for text, reason in networks:
         network = ip_network(text)
-        out[network.version].append((int(network.network_address), int(network.broadcast_address), reason))
-    return out
+        ranges[network.version].append((int(network.network_address), int(network.broadcast_address), reason))
+    return ranges
 
 
-def without(networks: Networks, *reasons: Refusal) -> Networks:
-    """The table without the networks of these reasons, e.g. for a source whose proxies stand in a private network."""
+def without_reasons(networks: Networks, *reasons: Refusal) -> Networks:
+    """The table without the networks of these reasons, e.g. for a source with proxies at private addresses."""
     return tuple(entry for entry in networks if entry[1] not in reasons)
 
 
-def own_hosts(*urls: str) -> frozenset[str]:
-    """What `is_ours` knows of the pool's own URLs: each host:port, and each name by itself."""
-    found: set[str] = set()
-    for text in filter(None, urls):
-        url = parse_url(text, allow_http=True)
-        found.add(f"{url.host}:{url.port}")
-        found |= set() if is_address(url.host) else {url.host}
-    return frozenset(found)
+def own_endpoints(*urls: str) -> frozenset[str]:
+    """The set for `is_own_endpoint`, from the pool's own URLs: each host:port, and each host name. Raises
+    AddressRefused.
+    """
+    endpoints: set[str] = set()
+    for url_text in filter(None, urls):
+        url = parse_url(url_text, allow_http=True)
+        endpoints.add(f"{url.host}:{url.port}")
+        endpoints |= set() if is_address(url.host) else {url.host}
+    return frozenset(endpoints)
 
 
-def is_ours(host: str, port: int, own: frozenset[str] = frozenset()) -> bool:
-    """Whether an endpoint is the pool itself (`own_hosts`), or an API, function or distribution that AWS serves by name."""
-    return host in own or f"{host}:{port}" in own or _AWS_SERVED.fullmatch(host) is not None
+def is_own_endpoint(host: str, port: int, own: frozenset[str] = frozenset()) -> bool:
+    """True if the endpoint is the pool's (`own`: from `own_endpoints`), or an API, function or distribution under one of AWS's domains."""
+    return host in own or f"{host}:{port}" in own or _AWS_ENDPOINT.fullmatch(host) is not None
 
 
 def _a_labels(name: str) -> str:
-    """A name as it goes over the wire (xn--…), by IDNA 2008 alone: nothing is mapped, case aside."""
-    import idna  # its tables take a while; most lists need none
+    """The name in ASCII (xn--…), by IDNA 2008 without mappings except lower case. Raises AddressRefused."""
+    import idna  # slow to import; most lists do not need it
 
     try:
         encoded = idna.encode(name.lower()).decode()
@@ -262,14 +286,14 @@ def _a_labels(name: str) -> str:
 
 
 def _mixes_scripts(label: str) -> bool:
-    """Letters that look alike, side by side: Latin, Cyrillic and Greek never share an honest label."""
-    scripts = {unicodedata.name(sign, "").partition(" ")[0] for sign in label if sign.isalpha()}
+    """True if a label mixes scripts with similar letters, such as Latin and Cyrillic."""
+    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in label if char.isalpha()}
     return len(scripts & {"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE"}) > 1
 
 
 def _parse_ipv6(text: str) -> str:
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if "%" in inner:  # a zone means nothing to anybody else
+    if "%" in inner:  # a zone id is only valid on its own host
         raise AddressRefused(Refusal.MALFORMED)
     try:
         address = IPv6Address(inner)

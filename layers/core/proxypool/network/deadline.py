@@ -1,4 +1,4 @@
-"""A limit of time that is not blamed on the other side when our own loop was late: what came meanwhile is read first."""
+"""A timeout that does not blame the peer when our own event loop was late: received data is read first."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from types import TracebackType
 from typing import Final, cast
 
-_LATE_SECONDS: Final = 0.05  # more than a busy loop's usual delay
+_LATE_SECONDS: Final = 0.05  # above the usual delay of a busy loop
 
 
 class Deadline:
-    """`with Deadline(seconds)`: TimeoutError when the block takes longer, as with asyncio.timeout.
+    """`with Deadline(seconds)`: raises TimeoutError if the block takes longer, like asyncio.timeout.
 
-    A timer that fires late says that the loop stood still (a throttled CPU, a collection of garbage): answers may lie
-    unread. It then waits as long again as it was late, once, before it ends the block.
+    If a timer fires late, the loop was blocked (throttled CPU, garbage collection) and answers may be unread. The
+    deadline is then extended once, by the delay.
     """
 
     __slots__ = ("_cancelling", "_fired", "_loop", "_seconds", "_task", "_timer", "_was_late")
@@ -36,14 +36,14 @@ class Deadline:
             raise TimeoutError from error
 
     def _start(self, seconds: float) -> None:
-        at = self._loop.time() + seconds
-        self._timer = self._loop.call_at(at, self._fire, at)
+        fires_at = self._loop.time() + seconds
+        self._timer = self._loop.call_at(fires_at, self._fire, fires_at)
 
-    def _fire(self, at: float) -> None:
-        late = self._loop.time() - at
-        if late > _LATE_SECONDS and not self._was_late:
+    def _fire(self, fires_at: float) -> None:
+        delay = self._loop.time() - fires_at
+        if delay > _LATE_SECONDS and not self._was_late:
             self._was_late = True
-            self._start(late)
+            self._start(delay)
             return
         self._fired = True
         self._task.cancel()

@@ -1,4 +1,6 @@
-"""From a name to the one address that is connected to: resolved once, every answer vetted, so that rebinding gains nothing."""
+"""Resolves a host name to the one address to connect to: resolved once, all results vetted, so DNS rebinding has no
+effect.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,36 @@ from functools import cache
 from typing import Final
 
 from proxypool.errors import AddressRefused
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_ours, parse_endpoint, refusal
+from proxypool.network.address import (
+    FORBIDDEN,
+    Networks,
+    Refusal,
+    is_address,
+    is_own_endpoint,
+    parse_endpoint,
+    refusal_reason,
+)
 from proxypool.telemetry import Metric, count
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
-_LOOKUPS_AT_ONCE: Final = 128  # uvloop has four threads: behind four dead name servers all others would time out
+_MAX_CONCURRENT_LOOKUPS: Final = 128  # uvloop has four threads: four dead name servers would make all others time out
 
 
 @cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+def _thread_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MAX_CONCURRENT_LOOKUPS, thread_name_prefix="lookup")
 
 
 async def system_lookup(host: str, port: int) -> list[str]:
-    """All addresses of a name, by the system's resolver; raises AddressRefused where it has none."""
+    """All addresses of a name, from the system's resolver; raises AddressRefused if there is none."""
     try:
-        found = await asyncio.get_running_loop().run_in_executor(
-            _threads(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        results = await asyncio.get_running_loop().run_in_executor(
+            _thread_pool(), lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )
     except (OSError, UnicodeError) as error:
         raise AddressRefused(Refusal.UNRESOLVED) from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
 async def resolve(
@@ -41,22 +51,21 @@ async def resolve(
     allow_loopback: bool,
     networks: Networks = FORBIDDEN,
     lookup: Lookup = system_lookup,
-    own: frozenset[str] = frozenset(),
+    own_endpoints: frozenset[str] = frozenset(),
 ) -> tuple[str, int]:
-    """The IP address and port to connect to, vetted; connect to it and to nothing else, keep Host and SNI.
+    """The vetted IP address and port. Connect to it and nothing else; Host and SNI contain the name.
 
-    Raises AddressRefused, also where a single one of a name's addresses is forbidden, and where a proxy is the pool itself
-    (`own`: see `own_hosts`; empty where the pool asks its own judge). IPv4 is preferred: Lambda has no
-    IPv6 egress outside of a VPC.
+    Raises AddressRefused, also if only one of the name's addresses is forbidden, or for the pool's own endpoint
+    (`own_endpoints`; empty for requests to the pool's judge). Prefers IPv4: Lambda has no IPv6 egress outside a VPC.
     """
     host, port = parse_endpoint(host, str(port))
-    if own and is_ours(host, port, own):
-        raise AddressRefused(Refusal.OURS)
+    if own_endpoints and is_own_endpoint(host, port, own_endpoints):
+        raise AddressRefused(Refusal.OWN_ENDPOINT)
     addresses = [host] if is_address(host) else await lookup(host, port)
     if not addresses:
         raise AddressRefused(Refusal.UNRESOLVED)
     for address in addresses:
-        reason = refusal(address, networks=networks, allow_loopback=allow_loopback)
+        reason = refusal_reason(address, networks=networks, allow_loopback=allow_loopback)
         if reason:
             count(Metric.SSRF_BLOCKED)
             raise AddressRefused(reason)

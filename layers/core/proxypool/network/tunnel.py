@@ -1,13 +1,14 @@
-"""The ways through a proxy, by what it speaks: absolute-form requests, CONNECT, TLS to the proxy itself, SOCKS 4, 4a, 5.
+"""Requests through a proxy, by its protocol: absolute-form requests, CONNECT, TLS to the proxy, SOCKS 4, 4a, 5.
 
-A checker opens a `Wire` to the vetted address and calls one of:
+Open a `Connection` to the proxy's vetted address and call one of:
 
-    await ask_plain(wire, hop, url, agent=…)    GET http://…: absolute form, or through a SOCKS tunnel
-    await ask_secure(wire, hop, url, agent=…)   GET https://…: tunnel, then the target's verified TLS
-    await ask_any(wire, hop, url, message, …)   whatever a job asks for: any method, headers and body
-    await greet(wire, hop); await enter(wire, hop, host, port)   the parts of it
+    await get_http(connection, hop, url, user_agent=…)     GET http://…: absolute form, or through a SOCKS tunnel
+    await get_https(connection, hop, url, user_agent=…)    GET https://…: tunnel, then verified TLS to the target
+    await send_request(connection, hop, url, request, …)   any method, headers and body
+    await start_proxy_tls(connection, hop); await open_tunnel(connection, hop, host, port)   the steps of these
 
-All raise WireError with one word of `Fault`; time is the caller's (`Deadline`). No redirect is followed, no cookie kept.
+All raise TransportError with a `Fault`; the caller sets the time limit (`Deadline`). Redirects are not followed,
+cookies not stored.
 """
 
 from __future__ import annotations
@@ -17,98 +18,112 @@ from dataclasses import dataclass
 
 from proxypool.network import socks
 from proxypool.network.address import Url
-from proxypool.network.faults import Fault, WireError
-from proxypool.network.http1 import MAX_BODY_BYTES, Login, Message, Response, connect_to, get
-from proxypool.network.wire import Wire
+from proxypool.network.faults import Fault, TransportError
+from proxypool.network.http1 import MAX_BODY_BYTES, Credentials, HttpRequest, Response, build_connect, build_get
+from proxypool.network.wire import Connection
 
-__all__ = ["Fault", "Hop", "Login", "Message", "Response", "Wire", "WireError", "ask_any", "ask_plain", "ask_secure",
-           "connect_to", "enter", "get", "greet"]  # fmt: skip
+__all__ = [
+    "Connection", "Credentials", "Fault", "HttpRequest", "ProxyHop", "Response", "TransportError", "build_connect", "build_get",
+    "get_http", "get_https", "open_tunnel", "send_request", "start_proxy_tls",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hop:
-    """A proxy as the wire sees it. `protocol`: http, https (the same inside of TLS to the proxy), socks4 or socks5.
+class ProxyHop:
+    """The proxy of a request. `protocol`: http, https (http over TLS to the proxy), socks4 or socks5.
 
-    `name` is the host that the list names: an https proxy's certificate is verified for it.
+    `host` is the proxy's listed host: the certificate of an https proxy is verified for it.
     """
 
     protocol: str
-    name: str
+    host: str
     tls: ssl.SSLContext
-    login: Login | None = None
+    credentials: Credentials | None = None
 
 
-async def ask_plain(wire: Wire, hop: Hop, url: Url, *, agent: str, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
-    """The answer to a plain GET through the proxy. 407 and redirects are answers like others here."""
+async def get_http(
+    connection: Connection, hop: ProxyHop, url: Url, *, user_agent: str, max_body_bytes: int = MAX_BODY_BYTES
+) -> Response:
+    """GET over plain HTTP through the proxy. A 407 or a redirect is returned like any other response."""
     authority = url.authority
     if hop.protocol in ("http", "https"):
-        await greet(wire, hop)
-        request = get(f"{url.scheme}://{authority}{url.target}", authority, agent=agent, login=hop.login)
+        await start_proxy_tls(connection, hop)
+        request = build_get(
+            f"{url.scheme}://{authority}{url.target}", authority, user_agent=user_agent, credentials=hop.credentials
+        )
     else:
-        await enter(wire, hop, url.host, url.port)
-        request = get(url.target, authority, agent=agent)
-    return await wire.ask(request, max_body_bytes=max_body_bytes)
+        await open_tunnel(connection, hop, url.host, url.port)
+        request = build_get(url.target, authority, user_agent=user_agent)
+    return await connection.request(request, max_body_bytes=max_body_bytes)
 
 
-async def ask_secure(wire: Wire, hop: Hop, url: Url, *, agent: str, max_body_bytes: int = MAX_BODY_BYTES) -> Response:
-    """The answer to a GET over HTTPS through the proxy; the target's certificate is verified, there is no way around it."""
-    await greet(wire, hop)
-    await enter(wire, hop, url.host, url.port)
-    await wire.secure(hop.tls, url.host)
-    return await wire.ask(get(url.target, url.authority, agent=agent), max_body_bytes=max_body_bytes)
+async def get_https(
+    connection: Connection, hop: ProxyHop, url: Url, *, user_agent: str, max_body_bytes: int = MAX_BODY_BYTES
+) -> Response:
+    """GET over HTTPS through the proxy; the target's certificate is always verified."""
+    await start_proxy_tls(connection, hop)
+    await open_tunnel(connection, hop, url.host, url.port)
+    await connection.start_tls(hop.tls, url.host)
+    return await connection.request(
+        build_get(url.target, url.authority, user_agent=user_agent), max_body_bytes=max_body_bytes
+    )
 
 
-async def ask_any(wire: Wire, hop: Hop, url: Url, message: Message, *, max_body_bytes: int) -> Response:
-    """The answer to any request, by the way that the URL's scheme asks for; raises ValueError for headers that break a line."""
-    await greet(wire, hop)
-    is_forwarded = url.scheme == "http" and hop.protocol in ("http", "https")
-    if not is_forwarded:
-        await enter(wire, hop, url.host, url.port)
+async def send_request(
+    connection: Connection, hop: ProxyHop, url: Url, http_request: HttpRequest, *, max_body_bytes: int
+) -> Response:
+    """Sends any request through the proxy, tunnelled if needed; raises ValueError for an invalid header."""
+    await start_proxy_tls(connection, hop)
+    is_absolute_form = url.scheme == "http" and hop.protocol in ("http", "https")
+    if not is_absolute_form:
+        await open_tunnel(connection, hop, url.host, url.port)
     if url.scheme == "https":
-        await wire.secure(hop.tls, url.host)
-    target = f"http://{url.authority}{url.target}" if is_forwarded else url.target
-    request = message.written(target, url.authority, login=hop.login if is_forwarded else None)
-    return await wire.ask(request, max_body_bytes=max_body_bytes, bodiless=message.method == "HEAD")
+        await connection.start_tls(hop.tls, url.host)
+    target = f"http://{url.authority}{url.target}" if is_absolute_form else url.target
+    request = http_request.encode(target, url.authority, credentials=hop.credentials if is_absolute_form else None)
+    return await connection.request(request, max_body_bytes=max_body_bytes, no_body=http_request.method == "HEAD")
 
 
-async def greet(wire: Wire, hop: Hop) -> None:
-    """TLS to the proxy itself where that is its protocol. A certificate that is not its own is TLS_FAILED."""
+async def start_proxy_tls(connection: Connection, hop: ProxyHop) -> None:
+    """TLS to the proxy itself, if its protocol is https. A wrong certificate is TLS_FAILED."""
     if hop.protocol != "https":
         return
     try:
-        await wire.secure(hop.tls, hop.name)
-    except WireError as error:
-        raise WireError(Fault.TLS_FAILED) if error.fault is Fault.TLS_INTERCEPT else error from error
+        await connection.start_tls(hop.tls, hop.host)
+    except TransportError as error:
+        raise TransportError(Fault.TLS_FAILED) if error.fault is Fault.TLS_INTERCEPT else error from error
 
 
-async def enter(wire: Wire, hop: Hop, host: str, port: int) -> None:
-    """Has the proxy open a way to the host, which it is told by name; the next byte sent goes to the target."""
+async def open_tunnel(connection: Connection, hop: ProxyHop, host: str, port: int) -> None:
+    """Requests a tunnel to the host (its name is sent unresolved); all further bytes go to the target."""
     if hop.protocol == "socks4":
-        wire.send(socks.connect4(host, port, hop.login))
-        socks.check4(await wire.read(socks.exactly(8)))
+        connection.send(socks.socks4_connect(host, port, hop.credentials))
+        socks.check_socks4_reply(await connection.read(socks.read_exactly(8)))
     elif hop.protocol == "socks5":
-        await _enter5(wire, host, port, hop.login)
+        await _open_socks5_tunnel(connection, host, port, hop.credentials)
     else:
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        _check_connect(await wire.tunnel(connect_to(authority, login=hop.login)))
-    wire.expect_silence()
+        _raise_for_connect_status(
+            await connection.connect_tunnel(build_connect(authority, credentials=hop.credentials))
+        )
+    connection.expect_no_data()
 
 
-async def _enter5(wire: Wire, host: str, port: int, login: Login | None) -> None:
-    wire.send(socks.greeting5(login))
-    method = socks.method5(await wire.read(socks.exactly(2)), login)
-    if method == socks.BY_PASSWORD and login:
-        wire.send(socks.login5(login))
-        socks.check_login5(await wire.read(socks.exactly(2)))
-    wire.send(socks.connect5(host, port))
-    await wire.read(socks.reply5)
+async def _open_socks5_tunnel(connection: Connection, host: str, port: int, credentials: Credentials | None) -> None:
+    connection.send(socks.socks5_greeting(credentials))
+    method = socks.parse_socks5_method(await connection.read(socks.read_exactly(2)), credentials)
+    if method == socks.AUTH_PASSWORD and credentials:
+        connection.send(socks.socks5_auth(credentials))
+        socks.check_socks5_auth(await connection.read(socks.read_exactly(2)))
+    connection.send(socks.socks5_connect(host, port))
+    await connection.read(socks.read_socks5_reply)
 
 
-def _check_connect(status: int) -> None:
-    """Raises WireError for an answer to CONNECT that opens no way. A redirect is never followed."""
+def _raise_for_connect_status(status: int) -> None:
+    """Raises TransportError if the status of a CONNECT response is not 200. Redirects are not followed."""
     if status == 407:
-        raise WireError(Fault.CREDENTIALS)
+        raise TransportError(Fault.CREDENTIALS)
     if 300 <= status < 400:
-        raise WireError(Fault.REDIRECT)
+        raise TransportError(Fault.REDIRECT)
     if status != 200:
-        raise WireError(Fault.CONNECT_REFUSED, status)
+        raise TransportError(Fault.CONNECT_REFUSED, status)

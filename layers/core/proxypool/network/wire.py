@@ -1,7 +1,7 @@
-"""One connection to a proxy: bytes out, answers in, TLS in layers. It is used once and never for anything else.
+"""One connection to a proxy: bytes out, responses in, nested TLS. It carries a single request.
 
-An asyncio.Protocol and one future per answer instead of streams: a check costs little more than its bytes. Nothing ever
-falls back to a direct connection, and no setting of the environment is read.
+An asyncio.Protocol with one future per response instead of streams reduces the CPU time of a check. There is no fallback
+to a direct connection, and proxy settings in the environment are ignored.
 """
 
 from __future__ import annotations
@@ -12,54 +12,54 @@ import ssl
 from collections.abc import Callable
 from typing import Final, TypeVar, cast
 
-from proxypool.network.faults import Fault, WireError
-from proxypool.network.http1 import MAX_BODY_BYTES, MAX_HEAD_BYTES, AnswerReader, Response
+from proxypool.network.faults import Fault, TransportError
+from proxypool.network.http1 import MAX_BODY_BYTES, MAX_HEAD_BYTES, Response, ResponseReader
 from proxypool.network.tls import TlsLayer
 
 _NO_ROUTE: Final = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EMFILE, errno.ENFILE)
-_FRAMING_BYTES: Final = 65_536  # what chunks may add
+_FRAMING_BYTES: Final = 65_536  # overhead of chunked encoding
 
-Found = TypeVar("Found")
-Reader = Callable[[bytearray, bool], Found | None]
+Result = TypeVar("Result")
+Reader = Callable[[bytearray, bool], Result | None]
 
 
-class Wire(asyncio.Protocol):
-    """A connection and what has arrived on it, never more than an answer's bounds. Every method raises WireError."""
+class Connection(asyncio.Protocol):
+    """A connection and its receive buffer, bounded by the limits of a response. All methods raise TransportError."""
 
-    __slots__ = ("_buffer", "_ended", "_fault", "_layers", "_more", "_most_bytes", "_transport", "received_bytes")
+    __slots__ = ("_buffer", "_eof", "_fault", "_layers", "_max_bytes", "_transport", "_waiter", "received_bytes")
 
     def __init__(self) -> None:
-        self.received_bytes = 0  # from the proxy, everything included: what a provider bills
+        self.received_bytes = 0  # from the proxy, with all overhead: what a provider bills
         self._buffer = bytearray()
-        self._ended = False
+        self._eof = False
         self._fault: Fault | None = None
-        self._most_bytes = MAX_HEAD_BYTES + MAX_BODY_BYTES + _FRAMING_BYTES
-        self._more: asyncio.Future[None] | None = None
+        self._max_bytes = MAX_HEAD_BYTES + MAX_BODY_BYTES + _FRAMING_BYTES
+        self._waiter: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
-        self._layers: list[TlsLayer] = []  # the outermost first
+        self._layers: list[TlsLayer] = []  # outermost first
 
     @classmethod
-    async def open(cls, ip: str, port: int) -> Wire:
-        """A connection to a vetted address; TimeoutError where the system gives up."""
+    async def open(cls, ip: str, port: int) -> Connection:
+        """Connects to a vetted address; also raises TimeoutError if the system's connect timed out."""
         try:
             _, wire = await asyncio.get_running_loop().create_connection(cls, ip, port)
         except OSError as error:
             if isinstance(error, TimeoutError):
                 raise
-            raise WireError(Fault.NO_ROUTE if error.errno in _NO_ROUTE else Fault.REFUSED) from error
+            raise TransportError(Fault.NO_ROUTE if error.errno in _NO_ROUTE else Fault.REFUSED) from error
         return wire
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
+        """Called by the event loop."""
         self.received_bytes += len(data)
         if self._layers:
             data = self._decrypt(data)
         self._buffer += data
-        if len(self._buffer) > self._most_bytes:
+        if len(self._buffer) > self._max_bytes:
             self._fault = Fault.TOO_LARGE
         if self._fault:
             self.close()
@@ -69,97 +69,97 @@ class Wire(asyncio.Protocol):
         try:
             for layer in self._layers:
                 data = layer.feed(data)
-        except WireError as error:
+        except TransportError as error:
             self._fault, data = error.fault, b""
         self._flush()
         return data
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop."""
-        self._ended = True
+        """Called by the event loop."""
+        self._eof = True
         self._wake()
 
     def close(self) -> None:
-        """Ends the connection at once; nothing can be sent on it any more."""
+        """Aborts the connection."""
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
 
-    async def ask(self, request: bytes, *, max_body_bytes: int = MAX_BODY_BYTES, bodiless: bool = False) -> Response:
-        """Sends a request, reads its whole answer and ends the connection: it is never used for another.
+    async def request(self, data: bytes, *, max_body_bytes: int = MAX_BODY_BYTES, no_body: bool = False) -> Response:
+        """Sends a request, reads the whole response and closes the connection.
 
-        `bodiless`: the answer has no body whatever its headers say (to HEAD).
+        `no_body`: the response has no body, regardless of its headers (HEAD).
         """
-        self._most_bytes = MAX_HEAD_BYTES + max_body_bytes + _FRAMING_BYTES
-        self.send(request)
+        self._max_bytes = MAX_HEAD_BYTES + max_body_bytes + _FRAMING_BYTES
+        self.send(data)
         try:
-            answer = await self.read(AnswerReader(bodiless=bodiless, max_body_bytes=max_body_bytes))
+            response = await self.read(ResponseReader(no_body=no_body, max_body_bytes=max_body_bytes))
         finally:
             self.close()
-        self.expect_silence()  # a second answer that nobody asked for
-        return answer
+        self.expect_no_data()  # an unsolicited second response
+        return response
 
-    async def tunnel(self, request: bytes) -> int:
-        """Sends a CONNECT; returns its status. After 200 the way is free, and nothing may have come through it yet."""
+    async def connect_tunnel(self, request: bytes) -> int:
+        """Sends a CONNECT; returns its status. After 200 the connection is a tunnel to the target."""
         self.send(request)
-        status = (await self.read(AnswerReader(bodiless=True))).status
+        status = (await self.read(ResponseReader(no_body=True))).status
         if status == 200:
-            self.expect_silence()
+            self.expect_no_data()
         return status
 
-    def expect_silence(self) -> None:
-        """Raises WireError where the other side has spoken out of turn."""
+    def expect_no_data(self) -> None:
+        """Raises TransportError if the peer has sent unsolicited data."""
         if self._buffer:
-            raise WireError(Fault.PROTOCOL)
+            raise TransportError(Fault.PROTOCOL)
 
-    async def secure(self, context: ssl.SSLContext, server_name: str) -> None:
-        """TLS on this connection, inside of what is there already; the certificate is verified for `server_name`."""
-        self.expect_silence()
+    async def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Starts TLS on this connection, inside any existing layers; the certificate is verified for `server_name`."""
+        self.expect_no_data()
         layer = TlsLayer(context, server_name)
         self._layers.append(layer)
         layer.feed(b"")
         self._flush()
 
-        def is_ready(_: bytearray, ended: bool) -> bool | None:
-            if ended and not layer.ready:
-                raise WireError(Fault.CLOSED)
-            return layer.ready or None
+        def handshake_finished(_: bytearray, eof: bool) -> bool | None:
+            if eof and not layer.handshake_done:
+                raise TransportError(Fault.CLOSED)
+            return layer.handshake_done or None
 
-        await self.read(is_ready)
+        await self.read(handshake_finished)
 
     def send(self, data: bytes) -> None:
-        """Writes through all layers."""
-        if self._transport is None or self._ended:
-            raise WireError(self._fault or Fault.CLOSED)
+        """Writes through all TLS layers."""
+        if self._transport is None or self._eof:
+            raise TransportError(self._fault or Fault.CLOSED)
         if self._layers:
             self._layers[-1].encrypt(data)
             self._flush()
         else:
             self._transport.write(data)
 
-    async def read(self, reader: Reader[Found]) -> Found:
-        """What the reader makes of the bytes, as soon as it makes something of them."""
+    async def read(self, reader: Reader[Result]) -> Result:
+        """Waits until the reader returns a result; the reader gets the receive buffer and whether the stream has ended."""
         while True:
             if self._fault:
-                raise WireError(self._fault)
-            found = reader(self._buffer, self._ended and not self._is_torn())
-            if found is not None:
-                return found
-            if self._ended:
-                raise WireError(Fault.PROTOCOL if self._buffer else Fault.CLOSED)
-            self._more = asyncio.get_running_loop().create_future()
-            await self._more
+                raise TransportError(self._fault)
+            result = reader(self._buffer, self._eof and not self._is_truncated())
+            if result is not None:
+                return result
+            if self._eof:
+                raise TransportError(Fault.PROTOCOL if self._buffer else Fault.CLOSED)
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
 
-    def _is_torn(self) -> bool:
-        """Whether TLS ended without saying so: that ends no body whose length nobody told."""
-        return any(layer.ready and not layer.finished for layer in self._layers)
+    def _is_truncated(self) -> bool:
+        """True if TLS ended without close_notify: then the end of the stream does not end a body of unknown length."""
+        return any(layer.handshake_done and not layer.closed_by_peer for layer in self._layers)
 
     def _wake(self) -> None:
-        if self._more is not None and not self._more.done():
-            self._more.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _flush(self) -> None:
-        """Sends what the layers have to say, each one's words wrapped by those around it."""
+        """Sends the pending bytes of each layer, encrypted by the layers around it."""
         for index in range(len(self._layers) - 1, -1, -1):
             data = self._layers[index].outgoing()
             if not data:

@@ -1,27 +1,29 @@
-"""A proxy's identity: protocol, host, port and credentials, whatever list it came from. Pure; the parsers make these."""
+"""Identity of a proxy: protocol, host, port and credentials, independent of its source. Pure."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
-SESSION = "{session}"  # in a gateway's credentials: each text in its place gets an exit of its own
-ID_BYTES = 10  # 80 bits: with 10 million proxies two share an id once in 24 billion pools
+SESSION_PLACEHOLDER = "{session}"  # in a gateway's credentials: each distinct value gets its own exit
+ID_BYTES = 10  # 80 bits: a collision among 10 million proxies has a probability of 1 in 24 billion
+ID_PATTERN: Final = "[0-9a-f]{20}"
+TAG_PATTERN: Final = "[a-z0-9-]{1,32}"  # also of a source's id
 
 
 class Protocol(StrEnum):
-    """How the client speaks to the proxy."""
+    """Protocol between client and proxy."""
 
     HTTP = "http"  # absolute-form requests and CONNECT
-    HTTPS = "https"  # the same inside of TLS to the proxy
+    HTTPS = "https"  # the same over TLS to the proxy
     SOCKS4 = "socks4"
     SOCKS5 = "socks5"
 
 
 class Kind(StrEnum):
-    """What network the exit stands in, as the source says."""
+    """Network of the exit IP, as declared by the source."""
 
     RESIDENTIAL = "residential"
     DATACENTER = "datacenter"
@@ -30,16 +32,18 @@ class Kind(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a proxy is in its life."""
+    """Lifecycle state of a proxy."""
 
     UNCHECKED = "unchecked"
     ACTIVE = "active"
     DEAD = "dead"
-    RETIRED = "retired"  # removed by the operator; the row stays, so that no list brings it back
+    RETIRED = "retired"  # removed by the operator; the row remains, so that sources cannot add it again
 
 
 class Anonymity(StrEnum):
-    """What the target learns: our address (transparent), that a proxy is there (anonymous), nothing (elite)."""
+    """Information that reaches the target: our address (transparent), that a proxy is used (anonymous), neither
+    (elite).
+    """
 
     TRANSPARENT = "transparent"
     ANONYMOUS = "anonymous"
@@ -47,16 +51,16 @@ class Anonymity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0, 1, 2: more is better."""
+        """0, 1 or 2: higher is more anonymous."""
         return list(Anonymity).index(self)
 
 
 class Proxy(NamedTuple):
-    """One way out: two lists that name it in different spellings name one Proxy, one `id`, one item.
+    """A proxy. Different spellings of one proxy give equal values, one `id` and one table row.
 
     `host` is canonical (IPv4, IPv6 without brackets, or a lower-case A-label name), `username` and `password` are
-    decoded text without control characters, or None. Its text hides the password; only `url` shows it. A tuple, because a
-    list makes a million of them: a frozen dataclass takes four times as long to make.
+    decoded text without control characters, or None. `str` and `repr` hide the password; only `url` contains it. It is
+    a tuple because a list creates a million of them: a frozen dataclass takes four times as long to create.
     """
 
     protocol: Protocol
@@ -67,7 +71,7 @@ class Proxy(NamedTuple):
 
     @property
     def id(self) -> str:
-        """20 hex digits: the hash of all five parts."""
+        """20 hex digits: a hash of all five fields."""
         parts = (self.protocol, self.host, str(self.port), self.username or "", self.password or "")
         return blake2b("\0".join(parts).encode(), digest_size=ID_BYTES).hexdigest()
 
@@ -78,7 +82,7 @@ class Proxy(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The whole truth, percent-encoded, for the holder of a lease alone."""
+        """The URL with percent-encoded credentials. Secret: only for the holder of a lease."""
         if self.username is None:
             return f"{self.protocol}://{self.address}"
         password = "" if self.password is None else ":" + quote(self.password, safe="")

@@ -1,6 +1,6 @@
-"""What the pool knows of one proxy: the row of the proxies table as values. The table's codec is in `table.py`.
+"""The record of a proxy: a row of the proxies table as values. The codec is in `table.py`.
 
-Two writers share a row without touching each other's part: validate_proxy owns `check`, expire_leases owns `lease`.
+Two writers update a row without conflict: validate_proxy owns `check`, expire_leases owns `lease`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from proxypool.proxies.proxy import Anonymity, Kind, Proxy, Status
 DUE_SHARDS = 16
 MAX_SLOTS = 10_000
 
-CADENCES_FRESH = 3  # a check is fresh for three of its proxy's own intervals
+FRESH_INTERVALS = 3  # a check is fresh for three of the proxy's check intervals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFact:
-    """How a target answered this proxy the last time: ok, banned or failed."""
+    """The last verdict of a target rule for this proxy: ok, banned or failed."""
 
     verdict: str
     at: datetime
@@ -27,60 +27,60 @@ class TargetFact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFacts:
-    """What checks have found so far; written by validate_proxy alone."""
+    """Accumulated check results; written by validate_proxy only."""
 
-    passed: float = 0.0  # checks, decayed by age
+    passed: float = 0.0  # number of checks, decayed by age
     failed: float = 0.0
     count: int = 0  # all checks ever
-    unpruned: int = 0  # check records that prune_old_checks has not visited
+    unpruned: int = 0  # check records since the last visit of prune_old_checks
     failures_in_row: int = 0
     latency_ms: float | None = None  # smoothed, of passed checks
     jitter_ms: float | None = None  # smoothed deviation from it
     exit_ip: str | None = None
-    exits: tuple[str, ...] = ()  # others that were seen lately: some proxies leave by many addresses
+    exits: tuple[str, ...] = ()  # other recent exit IPs, of a rotating proxy
     country: str | None = None  # ISO 3166 alpha-2, lower case
-    region: str | None = None  # the exit's subdivision in its country, lower case, as the judge tells it
+    region: str | None = None  # subdivision of the country, lower case
     asn: int | None = None
     anonymity: Anonymity | None = None
-    basis: str = ""  # which judge the anonymity rests on
-    https: bool = False  # carried HTTPS with a verified certificate
-    tampered: bool = False  # altered what it carried: stays in the record, is never leased
-    signed: bool = False  # the verdict rests on a judge that signs
+    basis: str = ""  # kind of judge behind `anonymity`
+    https: bool = False  # carries HTTPS with a verified certificate
+    tampered: bool = False  # alters content: never leased
+    signed: bool = False  # the judge's answer was signed
     reason: str = ""  # of the last failure; empty after a pass
-    blame: str = ""  # whose fault that was
-    interval_seconds: int = 0  # its own cadence: how long until the next check
+    blame: str = ""  # party at fault for that failure
+    interval_seconds: int = 0  # interval to the next check
     last_success_at: datetime | None = None
-    light: int = 0  # checks since HTTPS, integrity and targets were asked
-    targets: Mapping[str, TargetFact] = field(default_factory=dict)  # by host, for the operator's rules
+    checks_since_full: int = 0  # checks without HTTPS, integrity and targets since the last full one
+    targets: Mapping[str, TargetFact] = field(default_factory=dict)  # by host, for the target rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseFacts:
-    """What holders reported; written by expire_leases alone, from the journal."""
+    """Accumulated lease outcomes; written by expire_leases only, from the journal."""
 
     ok: float = 0.0
-    bad: float = 0.0  # outcomes that are the proxy's fault
+    bad: float = 0.0  # failures that are the proxy's fault
     granted: int = 0
-    journal_id: str = ""  # the last journal entry that is folded in
+    journal_id: str = ""  # of the last journal entry that is included
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyRecord:
-    """One row of the proxies table. `version` grows with every write by any writer; `claim` is 0 or epoch ms."""
+    """One row of the proxies table. `version` grows with each write; `claim` is 0 or epoch milliseconds."""
 
     proxy: Proxy
     status: Status = Status.UNCHECKED
     kind: Kind = Kind.UNKNOWN
     tags: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
-    allow_private: bool = False  # its source says that it may stand in a private network
+    allow_private: bool = False  # its source permits private addresses
     first_seen_at: datetime
     last_seen_at: datetime
     last_checked_at: datetime | None = None
     next_check_at: datetime | None = None
     check: CheckFacts = field(default_factory=CheckFacts)
     lease: LeaseFacts = field(default_factory=LeaseFacts)
-    slots: int = 1  # holders at once; a gateway has many
+    slots: int = 1  # concurrent leases; more than 1 for a gateway
     claim: int = 0
     version: int
 
@@ -91,7 +91,7 @@ class ProxyRecord:
 
 
 def due_shard(status: Status, proxy_id: str) -> str | None:
-    """The partition of the index `due` that this proxy stands in, e.g. active#07; None for retired ones."""
+    """The partition of the index `due` for this proxy, e.g. active#07; None for a retired one."""
     if status is Status.RETIRED:
         return None
     return f"{status}#{int(proxy_id[:8], 16) % DUE_SHARDS:02d}"
@@ -103,10 +103,11 @@ def due_shards(status: Status) -> list[str]:
 
 
 def fresh_until(record: ProxyRecord, max_age_seconds: int) -> datetime | None:
-    """Until when the last check holds for leasing: three of the proxy's own intervals, `max_age_seconds` at least; None where
-    there was no check.
+    """The instant up to which the last check qualifies for leases; None if there was no check.
+
+    That is three of the proxy's check intervals after the check, at least `max_age_seconds`.
     """
     if record.last_checked_at is None:
         return None
-    age = max(max_age_seconds, CADENCES_FRESH * record.check.interval_seconds)
+    age = max(max_age_seconds, FRESH_INTERVALS * record.check.interval_seconds)
     return record.last_checked_at + timedelta(seconds=age)

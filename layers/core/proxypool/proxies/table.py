@@ -19,18 +19,16 @@ from pynamodb.attributes import (
     UnicodeAttribute,
     UnicodeSetAttribute,
 )
-from pynamodb.exceptions import DeleteError, UpdateError
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, TargetFact, due_shard
-from proxypool.table import Unbound, bind, execute, parameters
+from proxypool.table import Statement, Value, bind, execute, find, insert, took, update
 
 FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
 SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most
-ITEMS_PER_GET = 100
 
 _CHECK_NAMES = {
     "passed": "p",
@@ -54,7 +52,7 @@ _CHECK_NAMES = {
     "exits": "g",
     "asn": "w",
     "basis": "v",
-    "light": "m",
+    "checks_since_full": "m",
     "targets": "k",
 }  # fmt: skip  (attributes are short: the item stays under 1 KB)
 _LEASE_NAMES = {"ok": "o", "bad": "b", "granted": "g"}
@@ -75,9 +73,6 @@ class DueIndex(GlobalSecondaryIndex["ProxyItem"]):
 
 class ProxyItem(Model):
     """A row; instants are epoch seconds."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     due = DueIndex()
     proxy_id = UnicodeAttribute(hash_key=True)
@@ -123,10 +118,8 @@ class ProxyTable:
 
     def get(self, proxy_id: str) -> ProxyRecord | None:
         """One record, read consistently; None where there is none."""
-        try:
-            return from_item(self._model.get(proxy_id, consistent_read=True))
-        except ProxyItem.DoesNotExist:
-            return None
+        item = find(self._model, proxy_id)
+        return None if item is None else from_item(item)
 
     def get_many(self, proxy_ids: Iterable[str]) -> dict[str, ProxyRecord]:
         """The records that exist, by id, 100 a call, read consistently."""
@@ -175,7 +168,7 @@ class ProxyTable:
         """Writes a list's proxies: new ones unchecked and due in an hour, known ones only where that tells something.
 
         `slots` is how many may hold a new one at once. Idempotent: a known proxy of this source is written again once a day at most; a retired one never: its row is
-        the tombstone. Raises RuntimeError where DynamoDB went on throttling (a retry of the whole is harmless).
+        the tombstone. Raises Throttled or StatementRefused (a retry of the whole is harmless).
         """
         known = self.get_many(proxy.id for proxy in proxies)
         absent = [proxy for proxy in proxies if proxy.id not in known]
@@ -184,9 +177,9 @@ class ProxyTable:
             for proxy in absent[:max_new]
         ]
         stale = [record for record in known.values() if _tells_something(record, source_id, tags, now)]
-        codes = self._execute([self._insertion(record) for record in fresh])
-        new = [record for record, code in zip(fresh, codes, strict=True) if not code]
-        self._execute([self._sighting(record, source_id, tags, now) for record in stale])
+        written = execute([self._insertion(record) for record in fresh])
+        new = [record for record, is_new in zip(fresh, written, strict=True) if is_new]
+        execute([self._sighting(record, source_id, tags, now) for record in stale])
         known |= {record.id: _sighted(record, source_id, tags, now) for record in stale}
         held_back = len(absent) - len(fresh)
         return Upserted(
@@ -203,41 +196,40 @@ class ProxyTable:
         A live claim, another next_check_at or a missing row refuses: duplicates and stale messages end here.
         """
         until = clock.epoch_ms(now + timedelta(seconds=claim_seconds))
-        statement = (
-            f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 '
-            "WHERE proxy_id = ? AND next_check_at = ? AND claim <= ?"
-        )
-        ids = list(due)
-        rows = [(statement, parameters(until, proxy_id, due[proxy_id], clock.epoch_ms(now))) for proxy_id in ids]
-        return {proxy_id: until for proxy_id, code in zip(ids, self._execute(rows), strict=True) if not code}
+        now_ms = clock.epoch_ms(now)
+        statements = [
+            self._update(proxy_id, ("next_check_at", "=", due_at), ("claim", "<=", now_ms), sets={"claim": until})
+            for proxy_id, due_at in due.items()
+        ]
+        return {proxy_id: until for proxy_id, is_claimed in zip(due, execute(statements), strict=True) if is_claimed}
 
     def record_many(self, records: Sequence[ProxyRecord]) -> set[str]:
         """Writes what checks found (status, check facts, instants) under each record's claim, and ends the claim.
 
         Returns the ids that took effect; a late loser's result is discarded.
         """
-        codes = self._execute([self._result(record) for record in records])
-        return {record.id for record, code in zip(records, codes, strict=True) if not code}
+        written = execute([self._result(record) for record in records])
+        return {record.id for record, is_written in zip(records, written, strict=True) if is_written}
 
     def release_claims(self, claims: Mapping[str, int]) -> None:
         """Ends claims without a result, so that a retry can claim at once."""
-        statement = f'UPDATE "{self.table_name}" SET claim = ?, version = version + 1 WHERE proxy_id = ? AND claim = ?'
-        self._execute([(statement, parameters(0, proxy_id, claim)) for proxy_id, claim in claims.items()])
+        execute([self._update(one, ("claim", "=", claim), sets={"claim": 0}) for one, claim in claims.items()])
 
     def return_unasked(self, claimed: Sequence[ProxyRecord], *, now: datetime) -> None:
         """Ends claims without a result, as if the message had not come; a proxy that was due later (a new one) is due now."""
-        statement = (
-            f'UPDATE "{self.table_name}" SET claim = ?, next_check_at = ?, version = version + 1 '
-            "WHERE proxy_id = ? AND claim = ?"
-        )
         due = {record.id: clock.epoch(min(record.next_check_at or now, now)) for record in claimed}
-        self._execute([(statement, parameters(0, due[one.id], one.id, one.claim)) for one in claimed])
+        execute(
+            [
+                self._update(one.id, ("claim", "=", one.claim), sets={"claim": 0, "next_check_at": due[one.id]})
+                for one in claimed
+            ]
+        )
 
     def trimmed(self, record: ProxyRecord, unpruned: int) -> bool:
         """Sets how many check records the proxy has now, if its row is still as read; False where it changed."""
         item = self._model(record.id)
         actions: list[Any] = [ProxyItem.check["u"].set(unpruned), ProxyItem.version.add(1)]
-        return _took(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
+        return took(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
@@ -251,7 +243,7 @@ class ProxyTable:
             ProxyItem.jid.set(facts.journal_id),
             ProxyItem.version.add(1),
         ]
-        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
+        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
 
     def describe(
         self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None, slots: int | None = None
@@ -265,7 +257,7 @@ class ProxyTable:
         if slots is not None:
             actions.append(ProxyItem.slots.set(slots))
         item = self._model(proxy_id)
-        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def retire(self, proxy_id: str) -> bool:
         """Removes a proxy for good: the row stays as a tombstone that no list revives. False where there is none."""
@@ -274,7 +266,7 @@ class ProxyTable:
             ProxyItem.claim.set(0), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return _took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def restore(self, proxy_id: str, *, now: datetime) -> bool:
         """Takes a removal back: the proxy is unchecked and due now. False where it is not retired, or not there."""
@@ -283,50 +275,42 @@ class ProxyTable:
             ProxyItem.due_shard.set(str(due_shard(Status.UNCHECKED, proxy_id))), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return _took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
+        return took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
 
     def delete_dead(self, record: ProxyRecord) -> bool:
         """Deletes the row if it is still as read: dead and unclaimed; False where it changed."""
         unchanged = (ProxyItem.status == Status.DEAD.value) & (ProxyItem.version == record.version)
         item = self._model(record.id)
-        return _took(lambda: item.delete(condition=unchanged))
+        return took(lambda: item.delete(condition=unchanged))
 
     @property
     def _model(self) -> type[ProxyItem]:
         return bind(ProxyItem, self.table_name)
 
-    def _execute(self, statements: Sequence[tuple[str, list[dict[str, Any]]]]) -> list[str]:
-        codes = execute(statements)
-        unexpected = [code for code in codes if code not in ("", "ConditionalCheckFailed", "DuplicateItem")]
-        if unexpected:
-            raise RuntimeError(f"DynamoDB refused a statement: {unexpected[0]}")
-        return codes
+    def _insertion(self, record: ProxyRecord) -> Statement:
+        return insert(
+            self.table_name, {name: value for name, value in to_item(record).serialize().items() if value is not None}
+        )
 
-    def _insertion(self, record: ProxyRecord) -> tuple[str, list[dict[str, Any]]]:
-        item = {name: value for name, value in to_item(record).serialize().items() if value is not None}
-        pairs = ", ".join(f"'{name}': ?" for name in item)
-        return f'INSERT INTO "{self.table_name}" VALUE {{{pairs}}}', list(item.values())
+    def _sighting(self, record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime) -> Statement:
+        sets: dict[str, Value] = {"ls": clock.epoch(now), "so": {"SS": sorted(record.sources | {source_id})}}
+        if all_tags := sorted(record.tags | tags):
+            sets["tg"] = {"SS": all_tags}
+        return self._update(record.id, sets=sets)
 
-    def _sighting(
-        self, record: ProxyRecord, source_id: str, tags: frozenset[str], now: datetime
-    ) -> tuple[str, list[Any]]:
-        sources, all_tags = sorted(record.sources | {source_id}), sorted(record.tags | tags)
-        sets = "ls = ?, so = ?, version = version + 1" + (", tg = ?" if all_tags else "")
-        values: list[Any] = [{"N": str(clock.epoch(now))}, {"SS": sources}]
-        values += [{"SS": all_tags}] if all_tags else []
-        return f'UPDATE "{self.table_name}" SET {sets} WHERE proxy_id = ?', [*values, {"S": record.id}]
-
-    def _result(self, record: ProxyRecord) -> tuple[str, list[dict[str, Any]]]:
+    def _result(self, record: ProxyRecord) -> Statement:
         shard, due = due_shard(record.status, record.id), record.next_check_at
         if shard is None or due is None or record.last_checked_at is None or not record.claim:
             raise ValueError("a result has a claim, an instant and a next one")
-        statement = (
-            f'UPDATE "{self.table_name}" SET st = ?, due_shard = ?, next_check_at = ?, lc = ?, ck = ?, claim = ?, '
-            "version = version + 1 WHERE proxy_id = ? AND claim = ?"
-        )
         facts = to_item(record).serialize().get("ck", {"M": {}})
-        head = parameters(record.status.value, shard, clock.epoch(due), clock.epoch(record.last_checked_at))
-        return statement, [*head, facts, *parameters(0, record.id, record.claim)]
+        sets: dict[str, Value] = {
+            "st": record.status.value, "due_shard": shard, "next_check_at": clock.epoch(due),
+            "lc": clock.epoch(record.last_checked_at), "ck": facts, "claim": 0,
+        }  # fmt: skip
+        return self._update(record.id, ("claim", "=", record.claim), sets=sets)
+
+    def _update(self, proxy_id: str, *conditions: tuple[str, str, Value], sets: Mapping[str, Value]) -> Statement:
+        return update(self.table_name, [("proxy_id", "=", proxy_id), *conditions], sets=sets, adds={"version": 1})
 
 
 def to_item(record: ProxyRecord) -> ProxyItem:
@@ -420,7 +404,7 @@ def _pack(facts: Any, empty: Any, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _unpack_check(packed: Mapping[str, Any]) -> CheckFacts:
     values = {name: packed[short] for name, short in _CHECK_NAMES.items() if short in packed}
-    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "light", "asn"):
+    for name in ("count", "unpruned", "failures_in_row", "interval_seconds", "checks_since_full", "asn"):
         if name in values:
             values[name] = int(values[name])
     if "anonymity" in values:
@@ -453,14 +437,3 @@ def _seconds(instant: datetime | None) -> int | None:
 
 def _instant(seconds: float | None) -> datetime | None:
     return None if seconds is None else clock.from_epoch(seconds)
-
-
-def _took(write: Any) -> bool:
-    """Whether a conditional write took effect."""
-    try:
-        write()
-    except (UpdateError, DeleteError) as error:
-        if error.cause_response_code == "ConditionalCheckFailedException":
-            return False
-        raise
-    return True

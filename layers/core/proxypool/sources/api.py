@@ -10,8 +10,16 @@ from typing import Any, Final
 
 from proxypool import aws, clock
 from proxypool.errors import AddressRefused, Invalid
-from proxypool.network.address import FORBIDDEN, MAX_URL_CHARS, Refusal, is_address, parse_url, refusal, without
-from proxypool.proxies.proxy import Kind, Protocol
+from proxypool.network.address import (
+    FORBIDDEN,
+    MAX_URL_CHARS,
+    Refusal,
+    host_refusal,
+    parse_url,
+    refusal_reason,
+    without_reasons,
+)
+from proxypool.proxies.proxy import TAG_PATTERN, Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS
 from proxypool.settings import Settings
 from proxypool.sources import secret
@@ -23,7 +31,6 @@ from proxypool.telemetry import Metric, count
 from proxypool.web import Field, read_fields
 
 _INSTANTS: Final = ("created_at", "last_scraped_at", "last_success_at", "not_before_at")
-_TAG: Final = r"[a-z0-9-]{1,32}"
 MAX_TAGS: Final = 10
 PLACES: Final = ("url", "inline", "s3", "path")
 MAX_HEADERS: Final = 10
@@ -36,7 +43,7 @@ _BASELINE: Final = frozenset({*PLACES, "parser", "protocol", "expect_one_network
 """Fields of which a change makes what was usual of the source's lists worthless."""
 
 SOURCE_FIELDS: Final[dict[str, Field]] = {
-    "id": Field(kind=str, pattern=_TAG, description="chosen by the caller, else random; cannot be changed"),
+    "id": Field(kind=str, pattern=TAG_PATTERN, description="chosen by the caller, else random; cannot be changed"),
     "name": Field(kind=str, default="", pattern=r"[ -~]{0,80}"),
     "url": Field(
         kind=str, default="", pattern=rf"[!-~]{{0,{MAX_URL_CHARS}}}", description="https, without credentials"
@@ -86,7 +93,7 @@ SOURCE_FIELDS: Final[dict[str, Field]] = {
         maximum=MAX_SLOTS,
         description="how many may hold a new proxy of it at once: more than one of a gateway",
     ),
-    "tags": Field(kind=list, default=(), pattern=_TAG, max_items=MAX_TAGS),
+    "tags": Field(kind=list, default=(), pattern=TAG_PATTERN, max_items=MAX_TAGS),
     "enabled": Field(kind=bool, default=True),
     "schedule": Field(kind=str, default="", description="cron(…) or rate(…), UTC; empty: every 30 minutes"),
 }
@@ -230,11 +237,11 @@ def url_refusal(source: Source, settings: Settings) -> str:
         url = parse_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:
         return error.reason
-    networks = without(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
-    reason = refusal(url.host, networks=networks, allow_loopback=local) if is_address(url.host) else ""
+    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
+    reason = host_refusal(url.host, networks=networks, allow_loopback=local)
     if reason:
         count(Metric.SSRF_BLOCKED)
-    elif url.scheme == "http" and not source.allow_http and refusal(url.host) != Refusal.LOOPBACK:
+    elif url.scheme == "http" and not source.allow_http and refusal_reason(url.host) != Refusal.LOOPBACK:
         return Refusal.SCHEME
     return reason
 

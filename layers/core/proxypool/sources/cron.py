@@ -50,27 +50,36 @@ def _cron(parts: list[str]) -> Schedule:
     weekdays = {(day - sunday) % 7 for day in _values(_numbered(parts[4], _WEEKDAYS, sunday), sunday, 7)}
     years = _values(parts[5], 1970, 2199) if len(parts) == 6 else None
 
-    def fires(at: datetime) -> bool:
+    def fires_on(day: datetime) -> bool:
         return (
-            at.minute in minutes
-            and at.hour in hours
-            and at.day in days
-            and at.month in months
-            and at.isoweekday() % 7 in weekdays
-            and (years is None or at.year in years)
+            day.day in days
+            and day.month in months
+            and day.isoweekday() % 7 in weekdays
+            and (years is None or day.year in years)
         )
 
     def is_due(last: datetime, now: datetime) -> bool:
         if now - last >= MAX_LOOK_BACK:
             return True
-        at = now.replace(second=0, microsecond=0)
-        while at > last:
-            if fires(at):
-                return True
-            at -= timedelta(minutes=1)
+        for days_back in range((now.date() - last.date()).days + 1):
+            day = now - timedelta(days=days_back)
+            if fires_on(day):  # the day's last time that is not after `now` decides: earlier days only lie further back
+                until = (now.hour, now.minute) if days_back == 0 else (23, 59)
+                time_of_day = _latest_time(hours, minutes, until)
+                if time_of_day is not None:
+                    return day.replace(hour=time_of_day[0], minute=time_of_day[1], second=0, microsecond=0) > last
         return False
 
     return is_due
+
+
+def _latest_time(hours: frozenset[int], minutes: frozenset[int], until: tuple[int, int]) -> tuple[int, int] | None:
+    """The latest (hour, minute) of the schedule that is not after `until`; None where there is none that day."""
+    hour, minute = until
+    if hour in hours and (before := [one for one in minutes if one <= minute]):
+        return hour, max(before)
+    earlier = [one for one in hours if one < hour]
+    return (max(earlier), max(minutes)) if earlier else None
 
 
 def _numbered(part: str, names: tuple[str, ...], first: int) -> str:

@@ -10,12 +10,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from proxypool import aws
 from proxypool.errors import SourceError
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, without
-from proxypool.network.fetch import Limits, fetch
+from proxypool.network.address import FORBIDDEN, Networks, Refusal, without_reasons
+from proxypool.network.fetch import FetchLimits, fetch
 from proxypool.settings import Settings
 from proxypool.sources import secret
 from proxypool.sources.record import UPLOADS, Source
@@ -62,7 +60,7 @@ class Places:
 
     def networks_of(self, source: Source) -> Networks:
         """What the source's list and its proxies must not touch."""
-        return without(self.networks, Refusal.PRIVATE) if source.allow_private else self.networks
+        return without_reasons(self.networks, Refusal.PRIVATE) if source.allow_private else self.networks
 
     def bucket_and_key(self, place: str) -> tuple[str, str]:
         """The bucket and the key of a source's `s3`."""
@@ -84,7 +82,7 @@ class Places:
         return self._object(self.settings.need("bodies_bucket"), key)
 
     def _fetch(self, source: Source, fill: secret.Fill) -> Body:
-        limits = Limits(
+        limits = FetchLimits(
             total_seconds=source.timeout_seconds or self.settings.scrape_timeout_seconds,
             allow_http=source.allow_http,
             allow_loopback=self.settings.allow_loopback,
@@ -101,10 +99,12 @@ class Places:
 
     def _object(self, bucket: str, key: str) -> Body:
         try:
-            found: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            raise SourceError("no_object" if code in ("NoSuchKey", "404") else "object_unreadable") from error
+            with aws.translated():
+                found: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
+        except aws.AwsError as error:
+            if not error.code:  # no answer: unexpected, and retried as such
+                raise
+            raise SourceError("no_object" if error.code in ("NoSuchKey", "404") else "object_unreadable") from error
         if found["ContentLength"] > MAX_OWN_BYTES:
             raise SourceError("too_large")
         facts = found.get("Metadata", {})

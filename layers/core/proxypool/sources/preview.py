@@ -18,12 +18,12 @@ from proxypool.network.address import (
     Refusal,
     Url,
     is_address,
-    is_ours,
+    is_own_endpoint,
     parse_url,
-    refusal,
-    without,
+    refusal_reason,
+    without_reasons,
 )
-from proxypool.network.fetch import Limits, fetch
+from proxypool.network.fetch import FetchLimits, fetch
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.sources.formats import AUTO, Options, Readable, formats, is_known, read
 
@@ -97,10 +97,10 @@ def try_out(
         raise Unusable(f"no format is named {parser}: " + ", ".join(sorted(formats())))
     if protocol not in list(Protocol):
         raise Unusable(f"no protocol is named {protocol}: " + ", ".join(Protocol))
-    own = without(SHOWN, *_OWN) if allow_private else SHOWN
+    own = without_reasons(SHOWN, *_OWN) if allow_private else SHOWN
     try:
         with opened(
-            place, allow_http=allow_http, networks=without(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
+            place, allow_http=allow_http, networks=without_reasons(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
         ) as (file, most):
             options = Options(default_protocol=Protocol(protocol), max_unpacked_bytes=most)
             return preview(file, options, parser=parser, networks=own, every=every)
@@ -115,7 +115,7 @@ def opened(place: str, *, allow_http: bool = False, networks: Networks = FORBIDD
     A URL on this machine may be asked: whoever types it reaches it anyway. No redirect leads there.
     """
     if "://" in place:
-        limits = Limits(allow_http=allow_http, allow_loopback=_is_loopback(place), networks=networks)
+        limits = FetchLimits(allow_http=allow_http, allow_loopback=_is_loopback(place), networks=networks)
         yield io.BytesIO(asyncio.run(fetch(place, limits=limits)).body), limits.max_decoded_bytes
         return
     try:
@@ -128,9 +128,9 @@ def opened(place: str, *, allow_http: bool = False, networks: Networks = FORBIDD
 
 
 def _take(proxy: Proxy, out: Preview, seen: set[int], networks: Networks, most: int | None) -> None:
-    reason = refusal(proxy.host, networks=networks) if is_address(proxy.host) else ""
-    if not reason and is_ours(proxy.host, proxy.port):
-        reason = Refusal.OURS
+    reason = refusal_reason(proxy.host, networks=networks) if is_address(proxy.host) else ""
+    if not reason and is_own_endpoint(proxy.host, proxy.port):
+        reason = Refusal.OWN_ENDPOINT
     if reason:
         out.rejected[str(reason)] += 1
         return
@@ -159,4 +159,4 @@ def _is_loopback(place: str) -> bool:
         url: Url = parse_url(place, allow_http=True)
     except AddressRefused:
         return False
-    return is_address(url.host) and refusal(url.host) == Refusal.LOOPBACK
+    return is_address(url.host) and refusal_reason(url.host) == Refusal.LOOPBACK

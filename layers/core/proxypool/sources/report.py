@@ -13,7 +13,7 @@ from proxypool.errors import SourceError
 from proxypool.events import Event, publish
 from proxypool.settings import Settings
 from proxypool.sources.caps import Held
-from proxypool.sources.formats import Parsed
+from proxypool.sources.formats import ParseResult
 from proxypool.sources.health import Health, Suspicion, health, usual_rows
 from proxypool.sources.places import Body
 from proxypool.sources.record import Source
@@ -56,7 +56,7 @@ def unchanged(sources: SourceTable, source: Source, now: datetime) -> Scraped:
 
 
 def refused(
-    sources: SourceTable, settings: Settings, source: Source, parsed: Parsed, suspicion: Suspicion, now: datetime
+    sources: SourceTable, settings: Settings, source: Source, parsed: ParseResult, suspicion: Suspicion, now: datetime
 ) -> Scraped:
     """A list that looks wrong: counted and told, not taken. What the last good one brought stays."""
     rejected = dict(parsed.rejected)

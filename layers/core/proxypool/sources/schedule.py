@@ -1,4 +1,4 @@
-"""scrape_all: which sources are due, one message each; and which have brought nothing for too long."""
+"""scrape_all: sends a message for each source that is due, and an event for each that has become stale."""
 
 from __future__ import annotations
 
@@ -26,23 +26,18 @@ class Scheduler:
     settings: Settings
 
     def scrape_all(self, now: datetime) -> Mapping[str, int]:
-        """Sends one message per due source and one `source.stale` per staleness; nothing while the pool is paused."""
+        """Sends a message per due source, and `source.stale` once per stale source; nothing while the pool is paused."""
         if is_paused(self.state):
             return {"count_enqueued": 0, "paused": 1}
         enabled = [source for source in self.sources.list() if source.enabled]
         due = [source for source in enabled if is_due(source, now)]
         for source in due:
-            self.enqueue(source.source_id)
+            enqueue(source.source_id, self.settings)
         stale = [source for source in enabled if is_newly_stale(source, now, hours=self.settings.source_stale_hours)]
         for source in stale:
             self._tell_stale(source, now)
         count(Metric.SOURCES_ENQUEUED, len(due))
         return {"count_sources": len(enabled), "count_enqueued": len(due), "count_stale": len(stale)}
-
-    def enqueue(self, source_id: str) -> None:
-        """Sends one scrape of a source; also what POST /sources/{id}/scrape does."""
-        message = queues.ScrapeMessage(source_id=source_id)
-        queues.send(self.settings.need("scrape_queue_url"), [message], group=source_id)
 
     def _tell_stale(self, source: Source, now: datetime) -> None:
         detail = {
@@ -56,8 +51,14 @@ class Scheduler:
             self.sources.update(source.source_id, stale_told_at=now)
 
 
+def enqueue(source_id: str, settings: Settings) -> None:
+    """Sends one scrape of a source: for `scrape_all` and for POST /sources/{id}/scrape."""
+    message = queues.ScrapeMessage(source_id=source_id)
+    queues.send(settings.need("scrape_queue_url"), [message], group=source_id)
+
+
 def is_due(source: Source, now: datetime) -> bool:
-    """Whether the schedule says so, the source did not ask for a pause, and it is not resting for want of yield."""
+    """Whether it is due by its schedule, and neither in a pause that its server asked for nor backing off because its lists are empty."""
     if source.not_before_at is not None and now < source.not_before_at:
         return False
     if source.last_scraped_at is None:
@@ -68,7 +69,7 @@ def is_due(source: Source, now: datetime) -> bool:
 
 
 def is_newly_stale(source: Source, now: datetime, *, hours: int) -> bool:
-    """Whether it has brought nothing for so long and nobody was told since it last did."""
+    """Whether it had no success for so long, and no event was published since the last one."""
     since = source.last_success_at or source.created_at
     told = source.stale_told_at is not None and source.stale_told_at >= since
     return not told and now - since >= timedelta(hours=hours)

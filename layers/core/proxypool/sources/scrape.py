@@ -22,7 +22,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.queues import ScrapeMessage, ValidateMessage
 from proxypool.settings import Settings
 from proxypool.sources import caps, health, report
-from proxypool.sources.formats import Parsed, parse
+from proxypool.sources.formats import ParseResult, parse
 from proxypool.sources.places import Body, Places
 from proxypool.sources.record import Source
 from proxypool.sources.report import Scraped
@@ -33,7 +33,6 @@ from proxypool.state import State, is_paused
 
 SLICE: Final = 500  # proxies between two looks at how many were new
 MAX_LOOKS_PER_RUN: Final = 10_000  # rows that are looked up, known or new
-RESERVE_SECONDS: Final = 15.0  # of the function's time: then the rest is left to the next message
 BUSY_SECONDS: Final = 30  # when a part comes again that found its source taken
 GRACE_SECONDS: Final = 5  # a retry that was put off to this very instant may be a little early
 
@@ -152,7 +151,7 @@ class Scraper:
         room = known.source_max_new_per_day - report.new_today(source, now)
         position, looks, step = offset, 0, min(SLICE, known.source_max_new)
         while position < len(proxies) and out.new < known.source_max_new and looks < MAX_LOOKS_PER_RUN:
-            if position > offset and seconds_left() < RESERVE_SECONDS:
+            if position > offset and seconds_left() <= 0:
                 break
             part = proxies[position : position + step]
             position += len(part)
@@ -203,7 +202,7 @@ class Scraper:
         queues.send(url, [message], group=message.source_id, delay_seconds=delay_seconds)
 
 
-def _scraped(parsed: Parsed, stored: _Stored) -> Scraped:
+def _scraped(parsed: ParseResult, stored: _Stored) -> Scraped:
     return Scraped(
         new=stored.new, updated=stored.updated, rows=len(parsed.proxies) + sum(parsed.rejected.values()),
         valid=len(parsed.proxies), rejected=dict(parsed.rejected), held_back=dict(+stored.held_back),

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from proxypool import aws
 from proxypool.errors import SourceError
 
@@ -34,8 +32,9 @@ def reader(name: str) -> Fill:
     if not name:
         return lambda text: text
     try:
-        secret = aws.client("secretsmanager").get_secret_value(SecretId=name)["SecretString"].strip()
-    except (ClientError, BotoCoreError, KeyError) as error:
+        with aws.translated():
+            secret = aws.client("secretsmanager").get_secret_value(SecretId=name)["SecretString"].strip()
+    except (aws.AwsError, KeyError) as error:
         raise SourceError("secret_unreadable") from error
     return lambda text: _PLACEHOLDER.sub(lambda match: _member(secret, match[1]), text)
 

@@ -15,8 +15,6 @@ from enum import IntFlag
 from hashlib import blake2b
 from typing import Final
 
-from botocore.exceptions import ClientError
-
 from proxypool import aws, clock
 from proxypool.network.address import is_address
 from proxypool.proxies.proxy import Proxy, Status
@@ -139,8 +137,11 @@ class SeenStore:
     def load(self, source_id: str, fingerprint: bytes) -> Seen:
         """A source's digest; an empty one where there is none that fits."""
         try:
-            found = aws.client("s3").get_object(Bucket=self.bucket, Key=_key(source_id))
-        except ClientError:
+            with aws.translated():
+                found = aws.client("s3").get_object(Bucket=self.bucket, Key=_key(source_id))
+        except aws.AwsError as error:
+            if not error.code:
+                raise
             return Seen()
         return unpack(found["Body"].read(), fingerprint)
 

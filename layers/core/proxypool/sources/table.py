@@ -9,21 +9,17 @@ from enum import StrEnum
 from typing import Any
 
 from pynamodb.attributes import BooleanAttribute, JSONAttribute, NumberAttribute, UnicodeAttribute, UnicodeSetAttribute
-from pynamodb.exceptions import DeleteError, PutError, UpdateError
 from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.sources.record import Source
-from proxypool.table import Unbound, bind
+from proxypool.table import bind, find, took
 
 
 class SourceItem(Model):
     """A row; instants are epoch seconds."""
-
-    class Meta(Unbound):
-        """Bound at run time."""
 
     source_id = UnicodeAttribute(hash_key=True)
     name = UnicodeAttribute(null=True)
@@ -83,10 +79,8 @@ class SourceTable:
 
     def get(self, source_id: str) -> Source | None:
         """One source; None where there is none."""
-        try:
-            return _from_item(self._model.get(source_id, consistent_read=True))
-        except SourceItem.DoesNotExist:
-            return None
+        item = find(self._model, source_id)
+        return None if item is None else _from_item(item)
 
     def list(self) -> Iterator[Source]:
         """All sources, in no order."""
@@ -95,13 +89,8 @@ class SourceTable:
     def put_new(self, source: Source) -> bool:
         """Writes a source whose id is free; False where it is taken."""
         values = {field.name: _packed(getattr(source, field.name)) for field in fields(Source)}
-        try:
-            self._model(**values).save(condition=SourceItem.source_id.does_not_exist())
-        except PutError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        item = self._model(**values)
+        return took(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
 
     def update(self, source_id: str, **changes: Any) -> Source | None:
         """Sets the named fields of `Source` (None clears) and returns the whole; None where there is no such source."""
@@ -127,23 +116,12 @@ class SourceTable:
             attribute, packed = getattr(SourceItem, name), _packed(value)
             actions.append(attribute.remove() if packed is None else attribute.set(packed))
         item = self._model(source_id)
-        try:
-            item.update(actions=actions, condition=condition)
-        except UpdateError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
-                return None
-            raise
-        return _from_item(item)
+        return _from_item(item) if took(lambda: item.update(actions=actions, condition=condition)) else None
 
     def delete(self, source_id: str) -> bool:
         """Removes a source; its proxies stay. False where there is none."""
-        try:
-            self._model(source_id).delete(condition=SourceItem.source_id.exists())
-        except DeleteError as error:
-            if error.cause_response_code == "ConditionalCheckFailedException":
-                return False
-            raise
-        return True
+        item = self._model(source_id)
+        return took(lambda: item.delete(condition=SourceItem.source_id.exists()))
 
     @property
     def _model(self) -> type[SourceItem]:

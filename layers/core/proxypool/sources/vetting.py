@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_ours, refusal
+from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_own_endpoint, refusal_reason
 from proxypool.proxies.proxy import Proxy
-from proxypool.sources.formats import Parsed
+from proxypool.sources.formats import ParseResult
 
 
-def vetted(parsed: Parsed, *, allow_loopback: bool, networks: Networks = FORBIDDEN) -> Parsed:
+def vetted(parsed: ParseResult, *, allow_loopback: bool, networks: Networks = FORBIDDEN) -> ParseResult:
     """The list without such rows; each is counted with its reason."""
     rejected = Counter(parsed.rejected)
     good: list[Proxy] = []
@@ -25,5 +25,5 @@ def vetted(parsed: Parsed, *, allow_loopback: bool, networks: Networks = FORBIDD
 
 def _refusal(proxy: Proxy, networks: Networks, allow_loopback: bool) -> str:
     if is_address(proxy.host):
-        return refusal(proxy.host, networks=networks, allow_loopback=allow_loopback)
-    return Refusal.OURS if is_ours(proxy.host, proxy.port) else ""
+        return refusal_reason(proxy.host, networks=networks, allow_loopback=allow_loopback)
+    return Refusal.OWN_ENDPOINT if is_own_endpoint(proxy.host, proxy.port) else ""

@@ -1,6 +1,7 @@
-"""The checkers, in stage order: each asks one question. A new one is one file, one line here, one test.
+"""The checkers: one stage each, run in order. A new checker is one file, one line here and one test.
 
-Packages may add their own by the entry-point group `proxypool.checkers`: each names a `Stage`, and its `order` its place.
+Installed packages add their own through the entry-point group `proxypool.checkers`: each entry point names a `Stage`, and
+its `order` sets its position.
 """
 
 from __future__ import annotations
@@ -11,49 +12,50 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
-from proxypool.checks.checkers.exit import exit_address
-from proxypool.checks.checkers.headers import headers
-from proxypool.checks.checkers.http import http
-from proxypool.checks.checkers.https import https
-from proxypool.checks.checkers.integrity import integrity, integrity_https
-from proxypool.checks.checkers.reachable import reachable
-from proxypool.checks.checkers.targets import targets
+from proxypool.checks.checkers.exit import check_exit
+from proxypool.checks.checkers.headers import check_anonymity
+from proxypool.checks.checkers.http import check_http
+from proxypool.checks.checkers.https import check_https
+from proxypool.checks.checkers.integrity import check_integrity, check_integrity_https
+from proxypool.checks.checkers.reachable import check_reachable
+from proxypool.checks.checkers.targets import check_targets
 from proxypool.checks.context import Probe
 
-GROUP: Final = "proxypool.checkers"
+ENTRY_POINT_GROUP: Final = "proxypool.checkers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A checker, its place in the order, and what its no means: a needed one ends the check, another takes something away.
+    """A checker and its place in the pipeline.
 
-    `seconds` is its own limit of time (None: the batch's). One that is `full` is left out of most re-checks of a proxy that
-    has been steady.
+    `run` raises StageFailed, TransportError or TimeoutError on failure: that ends the check if the stage is `required`.
+    `timeout_seconds` is the stage's own time limit (None: the context's). `full_only` stages are skipped in most re-checks
+    of a stable proxy.
     """
 
     name: str
     order: int
-    ask: Callable[[Probe], Awaitable[None]]
-    needed: bool = True
-    full: bool = False
-    seconds: float | None = None
-    waits: bool = True  # False: it only thinks, or has a limit of its own
+    run: Callable[[Probe], Awaitable[None]]
+    required: bool = True
+    full_only: bool = False
+    timeout_seconds: float | None = None
+    uses_timeout: bool = True  # False: the stage does no I/O or has a time limit of its own
 
 
 BUILT_IN: Final = (
-    Stage(name="reachable", order=10, ask=reachable, waits=False),
-    Stage(name="http", order=20, ask=http),
-    Stage(name="anonymity", order=30, ask=headers, waits=False),
-    Stage(name="exit", order=40, ask=exit_address, waits=False),
-    Stage(name="https", order=50, ask=https, needed=False, full=True),
-    Stage(name="integrity", order=60, ask=integrity, full=True),
-    Stage(name="integrity_https", order=61, ask=integrity_https, needed=False, full=True),
-    Stage(name="targets", order=70, ask=targets, needed=False, full=True),
+    Stage(name="reachable", order=10, run=check_reachable, uses_timeout=False),
+    Stage(name="http", order=20, run=check_http),
+    Stage(name="anonymity", order=30, run=check_anonymity, uses_timeout=False),
+    Stage(name="exit", order=40, run=check_exit, uses_timeout=False),
+    Stage(name="https", order=50, run=check_https, required=False, full_only=True),
+    Stage(name="integrity", order=60, run=check_integrity, full_only=True),
+    Stage(name="integrity_https", order=61, run=check_integrity_https, required=False, full_only=True),
+    Stage(name="targets", order=70, run=check_targets, required=False, full_only=True),
 )
 
 
 @cache
 def stages() -> tuple[Stage, ...]:
-    """All stages in order, those of installed packages among ours."""
-    added = [point.load() for point in entry_points(group=GROUP)]
-    return tuple(sorted((*BUILT_IN, *added), key=lambda stage: stage.order))
+    """All stages in order, built-in and from installed packages."""
+    installed = [point.load() for point in entry_points(group=ENTRY_POINT_GROUP)]
+    return tuple(sorted((*BUILT_IN, *installed), key=lambda stage: stage.order))

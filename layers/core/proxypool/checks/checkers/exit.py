@@ -1,4 +1,4 @@
-"""By which address does the proxy go out, and where does that stand?"""
+"""Stage `exit`: the proxy's exit IP and its location."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ from dataclasses import replace
 
 from proxypool.checks.check import Reason
 from proxypool.checks.context import Probe, StageFailed
-from proxypool.checks.judge import Seen
+from proxypool.checks.judge import Observation
 from proxypool.errors import AddressRefused
-from proxypool.network.address import is_address, parse_host, refusal
+from proxypool.network.address import is_address, parse_host, refusal_reason
 
 
-async def exit_address(probe: Probe) -> None:
-    """Notes the exit address of the plain leg."""
-    if probe.seen is not None:
-        note_exit(probe, probe.seen)
+async def check_exit(probe: Probe) -> None:
+    """Records the exit IP of the plain HTTP request."""
+    if probe.observation is not None:
+        record_exit(probe, probe.observation)
 
 
-def note_exit(probe: Probe, seen: Seen) -> None:
-    """The leg that was asked last counts; others are remembered: some proxies leave by many addresses.
+def record_exit(probe: Probe, observation: Observation) -> None:
+    """Makes the observed peer the current exit IP and retains earlier ones: some proxies rotate their exits.
 
-    Raises StageFailed where the exit is our own address, or none of the public network.
+    Raises StageFailed if the exit IP is our own address or not public.
     """
-    peer = canonical(seen.peer)
-    if peer is None or peer in probe.bench.own or refusal(peer, allow_loopback=probe.bench.allow_loopback):
+    context = probe.context
+    peer = canonical_address(observation.peer)
+    if peer is None or peer in context.own_addresses or refusal_reason(peer, allow_loopback=context.allow_loopback):
         raise StageFailed(Reason.LOOP)
     probe.exits = [*(address for address in probe.exits if address != peer), peer]
-    probe.seen = seen
-    if probe.bench.locate is not None:
-        found = probe.bench.locate(peer)
-        probe.seen = replace(
-            probe.seen,
-            country=found.country or seen.country, region=found.region or seen.region, asn=found.asn or seen.asn,
+    probe.observation = observation
+    if context.locate is not None:
+        location = context.locate(peer)
+        probe.observation = replace(
+            observation,
+            country=location.country or observation.country, region=location.region or observation.region,
+            asn=location.asn or observation.asn,
         )  # fmt: skip
 
 
-def canonical(text: str) -> str | None:
-    """An address as the pool writes it, an IPv4 one that an IPv6 one maps as itself; None where it is none."""
+def canonical_address(text: str) -> str | None:
+    """An IP address in the pool's spelling (IPv4-mapped IPv6 becomes IPv4); None if the text is not an address."""
     try:
         host = parse_host(text)
     except AddressRefused:

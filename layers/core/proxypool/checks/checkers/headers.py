@@ -1,12 +1,16 @@
-"""What does a request through the proxy show of us?"""
+"""Stage `anonymity`: the headers that the proxy adds to a request."""
 
 from __future__ import annotations
 
-from proxypool.checks.anonymity import anonymity
+from proxypool.checks.anonymity import anonymity_level
 from proxypool.checks.context import Probe
 
 
-async def headers(probe: Probe) -> None:
-    """Finds the anonymity: of what the judge saw of the plain request, less what it sees of a direct one."""
-    if probe.seen is not None:
-        probe.anonymity = anonymity(probe.seen.headers, own=probe.bench.own, direct=probe.judge.direct)
+async def check_anonymity(probe: Probe) -> None:
+    """Sets the anonymity level from the judge's view of the plain request, without the headers of a direct request."""
+    if probe.observation is not None:
+        probe.anonymity = anonymity_level(
+            probe.observation.headers,
+            own_addresses=probe.context.own_addresses,
+            direct_headers=probe.judge.direct_headers,
+        )

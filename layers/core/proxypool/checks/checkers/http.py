@@ -1,50 +1,52 @@
-"""Does the proxy carry a plain request to the judge, and the judge's answer back?"""
+"""Stage `http`: a plain HTTP request through the proxy to the judge, and the judge's answer."""
 
 from __future__ import annotations
 
-from proxypool.checks import judge
 from proxypool.checks.check import Reason
 from proxypool.checks.context import Judge, Probe, StageFailed
-from proxypool.checks.echo import read_echo
-from proxypool.checks.way import ask, path, refused
-from proxypool.network.tunnel import Response, WireError
+from proxypool.checks.echo import parse_echo
+from proxypool.checks.judge import InvalidAnswer, Observation, TamperedAnswer, new_nonce, parse_answer
+from proxypool.checks.way import get_via_proxy, random_path, reason_for_status
+from proxypool.network.tunnel import Response, TransportError
 
-_IF_THE_JUDGE_WERE_DOWN = frozenset({Reason.TIMEOUT, Reason.CLOSED, Reason.CONNECT_REFUSED, Reason.BAD_STATUS})
+_LIKE_JUDGE_DOWN = frozenset({Reason.TIMEOUT, Reason.CLOSED, Reason.CONNECT_REFUSED, Reason.BAD_STATUS})
 
 
-async def http(probe: Probe) -> None:
-    """Notes what the judge saw; a body that was altered is noted, and is no failure of this stage."""
-    nonce = judge.new_nonce()
+async def check_http(probe: Probe) -> None:
+    """Stores the judge's observation. An altered body sets `tampered` and does not fail this stage."""
+    nonce = new_nonce()
     try:
-        answer = await ask(probe, probe.judge.plain, path(probe.judge.plain, nonce=nonce))
-        probe.seen = read_answer(probe.judge, answer, nonce)
-    except judge.Tampered:
+        response = await get_via_proxy(probe, probe.judge.http, random_path(probe.judge.http, nonce=nonce))
+        probe.observation = parse_response(probe.judge, response, nonce)
+    except TamperedAnswer:
         probe.tampered = True
-    except (StageFailed, WireError, TimeoutError) as error:
-        await put_to(probe, probe.judge, error)
+    except (StageFailed, TransportError, TimeoutError) as error:
+        await raise_if_judge_down(probe, probe.judge, error)
         raise
     finally:
         probe.close()
 
 
-def read_answer(of: Judge, answer: Response, nonce: str) -> judge.Seen:
-    """What the judge saw; raises Tampered, or StageFailed with the reason."""
-    if reason := refused(answer.status):
-        raise StageFailed(reason, status=answer.status)
+def parse_response(judge: Judge, response: Response, nonce: str) -> Observation:
+    """The judge's observation in its response; raises TamperedAnswer, or StageFailed with the reason."""
+    if reason := reason_for_status(response.status):
+        raise StageFailed(reason, status=response.status)
     try:
-        return read_echo(answer.body, nonce) if of.is_echo else judge.read(of.key, answer.body, nonce)
-    except judge.Tampered:
+        if judge.is_echo:
+            return parse_echo(response.body, nonce)
+        return parse_answer(judge.key, response.body, nonce)
+    except TamperedAnswer:
         raise
-    except judge.JudgeRefusal as refusal:
-        raise StageFailed(Reason(refusal.reason)) from refusal
+    except InvalidAnswer as error:
+        raise StageFailed(Reason(error.reason)) from error
 
 
-async def put_to(probe: Probe, one: Judge, error: StageFailed | WireError | TimeoutError) -> None:
-    """Where a judge that is down would look like this error, it is asked directly; raises StageFailed where it is down."""
+async def raise_if_judge_down(probe: Probe, judge: Judge, error: StageFailed | TransportError | TimeoutError) -> None:
+    """Probes the judge directly if its outage would look like this error; raises StageFailed(JUDGE_DOWN) if it is down."""
     if isinstance(error, StageFailed):
         status = error.status or 0
-        suspect = error.reason in _IF_THE_JUDGE_WERE_DOWN and (status == 429 or status >= 500)
+        suspect = error.reason in _LIKE_JUDGE_DOWN and (status == 429 or status >= 500)
     else:
-        suspect = isinstance(error, TimeoutError) or Reason(error.fault.value) in _IF_THE_JUDGE_WERE_DOWN
-    if suspect and not await probe.bench.is_up(one):
+        suspect = isinstance(error, TimeoutError) or Reason(error.fault.value) in _LIKE_JUDGE_DOWN
+    if suspect and not await probe.context.is_judge_up(judge):
         raise StageFailed(Reason.JUDGE_DOWN) from error

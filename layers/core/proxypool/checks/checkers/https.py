@@ -1,28 +1,28 @@
-"""Does the proxy carry HTTPS (CONNECT) with the judge's own certificate?"""
+"""Stage `https`: an HTTPS request (CONNECT) through the proxy, with the judge's certificate verified."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from proxypool.checks import judge
 from proxypool.checks.check import Reason
-from proxypool.checks.checkers.exit import note_exit
-from proxypool.checks.checkers.http import read_answer
+from proxypool.checks.checkers.exit import record_exit
+from proxypool.checks.checkers.http import parse_response
 from proxypool.checks.context import Probe, StageFailed
-from proxypool.checks.way import ask, path
+from proxypool.checks.judge import TamperedAnswer, new_nonce
+from proxypool.checks.way import get_via_proxy, random_path
 
 
-async def https(probe: Probe) -> None:
-    """Sets `https`, and the exit address by this leg. There is no way around verification."""
-    place = probe.judge.secure
-    if place is None:
+async def check_https(probe: Probe) -> None:
+    """Sets `https` and the exit IP of the HTTPS request. Verification cannot be switched off."""
+    endpoint = probe.judge.https
+    if endpoint is None:
         return
     probe.https = False
-    nonce = judge.new_nonce()
-    answer = await ask(probe, place, path(place, nonce=nonce))
+    nonce = new_nonce()
+    response = await get_via_proxy(probe, endpoint, random_path(endpoint, nonce=nonce))
     try:
-        seen = read_answer(probe.judge, answer, nonce)
-    except judge.Tampered as error:
+        observation = parse_response(probe.judge, response, nonce)
+    except TamperedAnswer as error:
         raise StageFailed(Reason.TAMPERED) from error
-    note_exit(probe, replace(seen, headers=probe.seen.headers if probe.seen else ()))
+    record_exit(probe, replace(observation, headers=probe.observation.headers if probe.observation else ()))
     probe.https = True

@@ -1,7 +1,7 @@
-"""Does a page come through as it is? Asked of the judge's canary and of pages that the operator names, under random paths.
+"""Stages `integrity` and `integrity_https`: a page with a known digest, requested through the proxy.
 
-The pages lie on other hosts than the check's own judge where there are any: a proxy that is honest to the judge alone, or
-that opens the TLS of some hosts only, shows itself here.
+The page is a judge's canary page under a random path, or a page that the operator configures, on another host than the
+check's own judge if possible. This detects a proxy that is honest only to the judge, or that intercepts TLS for some hosts.
 """
 
 from __future__ import annotations
@@ -10,66 +10,74 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from proxypool.checks import judge
-from proxypool.checks.canary import canary
+from proxypool.checks.canary import canary_page
 from proxypool.checks.check import Reason
-from proxypool.checks.checkers.http import put_to
-from proxypool.checks.context import Judge, Place, Probe, StageFailed
-from proxypool.checks.way import ask, path, refused
-from proxypool.network.tunnel import WireError
+from proxypool.checks.checkers.http import raise_if_judge_down
+from proxypool.checks.context import Endpoint, Judge, Probe, StageFailed
+from proxypool.checks.judge import new_nonce
+from proxypool.checks.way import get_via_proxy, random_path, reason_for_status
+from proxypool.network.tunnel import TransportError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """What is asked for, the SHA-256 of its body in hex, and the judge that serves it (None: a page of the operator's)."""
+class ExpectedPage:
+    """A page to request, the SHA-256 of its body in hex, and the judge that serves it (None: the operator's page)."""
 
-    place: Place
+    endpoint: Endpoint
     target: str
-    digest: str
+    sha256: str
     judge: Judge | None = None
 
 
-async def integrity(probe: Probe) -> None:
-    """By plain HTTP: another body is tampering. A page of a judge that is up, and does not come through, fails the check."""
-    page = _choose(probe, "http")
+async def check_integrity(probe: Probe) -> None:
+    """Sets `tampered` if the page differs over plain HTTP. Fails if a page of a judge that is up does not arrive."""
+    page = _choose_page(probe, "http")
     if page is None:
         return
     try:
-        probe.tampered = not await _is_whole(probe, page)
-    except (StageFailed, WireError, TimeoutError) as error:
-        if page.judge is not None:  # else: it may be down, and nobody can tell
-            await put_to(probe, page.judge, error)
+        probe.tampered = not await _is_unaltered(probe, page)
+    except (StageFailed, TransportError, TimeoutError) as error:
+        if page.judge is not None:  # an operator's page may be down, which cannot be distinguished
+            await raise_if_judge_down(probe, page.judge, error)
             raise
 
 
-async def integrity_https(probe: Probe) -> None:
-    """By HTTPS, where the proxy carries that: a host whose TLS was opened, or whose page differs, takes `https` away."""
-    page = _choose(probe, "https") if probe.https else None
+async def check_integrity_https(probe: Probe) -> None:
+    """Resets `https` to False if the page differs or TLS is intercepted; skipped if the proxy does not carry HTTPS."""
+    page = _choose_page(probe, "https") if probe.https else None
     if page is None:
         return
     probe.https = False
-    if not await _is_whole(probe, page):
+    if not await _is_unaltered(probe, page):
         raise StageFailed(Reason.TAMPERED)
     probe.https = True
 
 
-async def _is_whole(probe: Probe, page: Page) -> bool:
-    answer = await ask(probe, page.place, page.target)
-    if reason := refused(answer.status):
-        raise StageFailed(reason, status=answer.status)
-    return hashlib.sha256(answer.body).hexdigest() == page.digest
+async def _is_unaltered(probe: Probe, page: ExpectedPage) -> bool:
+    response = await get_via_proxy(probe, page.endpoint, page.target)
+    if reason := reason_for_status(response.status):
+        raise StageFailed(reason, status=response.status)
+    return hashlib.sha256(response.body).hexdigest() == page.sha256
 
 
-def _choose(probe: Probe, scheme: str) -> Page | None:
-    """One page by chance. The check's own judge only by HTTP, and where there is no other: inside of TLS that was verified
-    for its host nothing can be altered."""
-    known = [one for one in probe.bench.canaries if one.place.scheme == scheme]
-    pages = [Page(place=one.place, target=one.place.target, digest=one.digest) for one in known]
-    for other in probe.bench.judges:
-        place = other.plain if scheme == "http" else other.secure
-        is_other = other is not probe.judge or (scheme == "http" and len(probe.bench.judges) == 1)
-        if place is not None and other.has_canary and is_other:
-            nonce = judge.new_nonce()
-            digest = hashlib.sha256(canary(other.key, nonce)).hexdigest()
-            pages.append(Page(place=place, target=path(place, canary=nonce), digest=digest, judge=other))
+def _choose_page(probe: Probe, scheme: str) -> ExpectedPage | None:
+    """A random page of this scheme; None if there is none.
+
+    The check's own judge qualifies only for HTTP and only if it is the only judge: TLS that was verified for its host
+    cannot be altered.
+    """
+    context = probe.context
+    pages = [
+        ExpectedPage(endpoint=page.endpoint, target=page.endpoint.target, sha256=page.sha256)
+        for page in context.canary_pages
+        if page.endpoint.scheme == scheme
+    ]
+    for judge in context.judges:
+        endpoint = judge.http if scheme == "http" else judge.https
+        is_allowed = judge is not probe.judge or (scheme == "http" and len(context.judges) == 1)
+        if endpoint is not None and judge.has_canary and is_allowed:
+            nonce = new_nonce()
+            sha256 = hashlib.sha256(canary_page(judge.key, nonce)).hexdigest()
+            target = random_path(endpoint, canary=nonce)
+            pages.append(ExpectedPage(endpoint=endpoint, target=target, sha256=sha256, judge=judge))
     return secrets.choice(pages) if pages else None

@@ -1,4 +1,4 @@
-"""Does the proxy take a connection?"""
+"""Stage `reachable`: a TCP connection to the proxy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from proxypool.checks.context import Probe
 from proxypool.checks.way import connect
 
 
-async def reachable(probe: Probe) -> None:
-    """Leaves an open connection to the vetted address."""
+async def check_reachable(probe: Probe) -> None:
+    """Opens a connection to the proxy's vetted address and leaves it open in the probe."""
     await connect(probe)

@@ -1,30 +1,30 @@
-"""How do the operator's target sites answer this proxy?"""
+"""Stage `targets`: requests to the operator's target sites through the proxy."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from proxypool.checks.check import TargetVerdict
-from proxypool.checks.context import Place, Probe, StageFailed
-from proxypool.checks.rule import Rule, judge_answer
-from proxypool.checks.way import ask
-from proxypool.network.tunnel import WireError
+from proxypool.checks.context import Endpoint, Probe, StageFailed
+from proxypool.checks.rule import TargetRule, target_verdict
+from proxypool.checks.way import get_via_proxy
+from proxypool.network.tunnel import TransportError
 
 MAX_PAGE_BYTES: Final = 1_048_576
 
 
-async def targets(probe: Probe) -> None:
-    """One verdict per rule; a failure here is the target's affair and says nothing of the proxy elsewhere."""
-    for rule in probe.bench.rules:
-        probe.targets[rule.host] = TargetVerdict.FAILED  # unless an answer comes
+async def check_targets(probe: Probe) -> None:
+    """Sets one verdict per target rule. A failure concerns that target only, not the proxy in general."""
+    for rule in probe.context.target_rules:
+        probe.targets[rule.host] = TargetVerdict.FAILED  # stays if the stage times out
         if rule.scheme == "http" or probe.https is not False:
             probe.targets[rule.host] = await _verdict(probe, rule)
 
 
-async def _verdict(probe: Probe, rule: Rule) -> TargetVerdict:
-    place = Place(scheme=rule.scheme, host=rule.host, port=rule.port)
+async def _verdict(probe: Probe, rule: TargetRule) -> TargetVerdict:
+    endpoint = Endpoint(scheme=rule.scheme, host=rule.host, port=rule.port)
     try:
-        answer = await ask(probe, place, rule.path, max_body_bytes=MAX_PAGE_BYTES)
-    except (StageFailed, WireError):
+        response = await get_via_proxy(probe, endpoint, rule.path, max_body_bytes=MAX_PAGE_BYTES)
+    except (StageFailed, TransportError):
         return TargetVerdict.FAILED
-    return judge_answer(rule, answer.status, answer.body)
+    return target_verdict(rule, response.status, response.body)

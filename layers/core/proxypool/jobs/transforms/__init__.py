@@ -1,4 +1,4 @@
-"""From a page to data: a registry of transforms. A third party adds one by the entry-point group `proxypool.transforms`."""
+"""The registry of transforms, which turn a page into data. Other packages add theirs by the entry-point group `proxypool.transforms`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
+from proxypool.errors import ProxyPoolError
 from proxypool.jobs.fetch import Answer
 
 GROUP: Final = "proxypool.transforms"
 
 
-class TransformError(Exception):
-    """The page is not what the transform reads; `reason` in one word of its own."""
+class TransformError(ProxyPoolError):
+    """The page is not what the transform reads; `reason` is one word."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(detail or reason)
@@ -24,7 +25,7 @@ class Transform(Protocol):
     """One way to read a page."""
 
     def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with the options of a job, by their names; empty where nothing is."""
+        """What is wrong with a job's options, by name; empty if nothing is."""
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
         """JSON-ready data; raises TransformError."""
@@ -41,7 +42,7 @@ def names() -> list[str]:
 
 
 def as_it_is(page: Answer) -> Any:
-    """The page, whatever its transform said."""
+    """The raw page, for a result whose transform failed."""
     from proxypool.jobs.transforms.raw import RAW
 
     return RAW.apply(page, {})

@@ -1,4 +1,4 @@
-"""The page as it is: text where it is text, else base64."""
+"""The raw page: as text if it is text, else as base64."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Raw:
         return dict.fromkeys(options, "unknown")
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
-        """The body."""
+        """The body as text, or as base64 if it cannot be decoded."""
         text = text_of(page)
         return {"base64": base64.b64encode(page.body).decode()} if text is None else {"text": text}
 
 
 def text_of(page: Answer) -> str | None:
-    """The body by the charset that its header names, else as UTF-8; None where it is not text."""
+    """The body decoded by the header's charset, else as UTF-8; None if it is not text."""
     charset = page.headers.get("content-type", "").partition("charset=")[2].partition(";")[0].strip(" \"'")
     for name in (charset, "utf-8"):
         try:

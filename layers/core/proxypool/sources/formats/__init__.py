@@ -1,6 +1,8 @@
-"""The list formats: pure functions from bytes to proxies, and their registry. A format is one file here and one line below.
+"""The list formats: pure functions from bytes to proxies, and their registry. A format is one file here and one line
+below.
 
-Third parties add theirs by the entry-point group `proxypool.formats`: a name and a function of `Format`'s shape.
+Installed packages add formats through the entry-point group `proxypool.formats`: a name and a function with the
+signature of `Format`.
 """
 
 from __future__ import annotations
@@ -14,34 +16,34 @@ from typing import Final
 
 from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Protocol
-from proxypool.sources.formats.packed import Peeked, unpacked
+from proxypool.sources.formats.packed import PeekableReader, open_members
 from proxypool.sources.formats.rows import (
     REASONS,
     Format,
     Options,
-    Parsed,
+    ParseResult,
     Readable,
     Rejection,
-    closed,
-    merged,
+    known_reasons,
+    merge,
 )
 
 __all__ = [
-    "AUTO", "REASONS", "Format", "Options", "Parsed", "Readable", "Rejection", "formats", "is_known", "merged", "parse", "read",
+    "AUTO", "REASONS", "Format", "Options", "ParseResult", "Readable", "Rejection", "formats", "is_known", "merge", "parse",
+    "read",
 ]  # fmt: skip
-ENTRY_POINTS: Final = "proxypool.formats"
-DEFAULT_SCHEDULE: Final = "rate(30 minutes)"
+ENTRY_POINT_GROUP: Final = "proxypool.formats"
 AUTO: Final = "auto"
-PATH_MARK: Final = ":"  # `json:data.items`: the format, and a dotted path into it
+PATH_SEPARATOR: Final = ":"  # `json:data.items`: the format and a dotted path
 
 
 @cache
-def formats() -> dict[str, Callable[..., Iterator[Parsed]]]:
-    """All formats by name, third parties' included; ours cannot be replaced."""
+def formats() -> dict[str, Callable[..., Iterator[ParseResult]]]:
+    """All formats by name, including those of installed packages, which cannot replace built-in ones."""
     from proxypool.sources.formats import auto, csv, html, json, lines
 
-    theirs = {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
-    return theirs | {
+    installed = {point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP)}
+    return installed | {
         AUTO: auto.parse,
         "lines": lines.parse,
         "json": json.parse,
@@ -52,25 +54,30 @@ def formats() -> dict[str, Callable[..., Iterator[Parsed]]]:
 
 
 def is_known(name: str) -> bool:
-    """Whether a source may name this format; a dotted path may follow behind a colon."""
-    return name.partition(PATH_MARK)[0] in formats()
+    """True for the name of a format, optionally with ":" and a dotted path."""
+    return name.partition(PATH_SEPARATOR)[0] in formats()
 
 
-def read(name: str, file: Readable, options: Options) -> Iterator[Parsed]:
-    """The list in parts, unpacked; a row may come twice. Raises KeyError where no format has the name, SourceError where it is too large."""
-    name, _, path = name.partition(PATH_MARK)
-    return _read(name, formats()[name], Peeked(file), replace(options, path=path or options.path))
+def read(name: str, file: Readable, options: Options) -> Iterator[ParseResult]:
+    """Parses a list in parts, decompressing archives; a proxy may repeat.
+
+    Raises KeyError for an unknown format, SourceError if the list is too large.
+    """
+    name, _, path = name.partition(PATH_SEPARATOR)
+    return _read(name, formats()[name], PeekableReader(file), replace(options, path=path or options.path))
 
 
-def parse(name: str, raw: bytes, *, default_protocol: Protocol) -> Parsed:
-    """The proxies of a list, each once, in the list's order; raises as `read` does."""
-    return merged(read(name, io.BytesIO(raw), Options(default_protocol=default_protocol)))
+def parse(name: str, raw: bytes, *, default_protocol: Protocol) -> ParseResult:
+    """The proxies of a list without duplicates, in order; raises like `read`."""
+    return merge(read(name, io.BytesIO(raw), Options(default_protocol=default_protocol)))
 
 
-def _read(name: str, format_: Callable[..., Iterator[Parsed]], file: Peeked, options: Options) -> Iterator[Parsed]:
+def _read(
+    name: str, format_: Callable[..., Iterator[ParseResult]], file: PeekableReader, options: Options
+) -> Iterator[ParseResult]:
     try:
-        for member in unpacked(file, options):
+        for member in open_members(file, options):
             for part in format_(member, options):
-                yield replace(part, rejected=closed(part.rejected), format=part.format or name)
-    except AddressRefused as refused:  # an archive that cannot be read further
-        yield Parsed(rejected=closed({refused.reason: 1}), format="" if name == AUTO else name)
+                yield replace(part, rejected=known_reasons(part.rejected), format=part.format or name)
+    except AddressRefused as refused:  # a corrupt archive
+        yield ParseResult(rejected=known_reasons({refused.reason: 1}), format="" if name == AUTO else name)

@@ -1,4 +1,4 @@
-"""Which format a list has, told by its beginning; where the guess yields nothing, lines have the last word."""
+"""Detects the format of a list from its first bytes; if that yields nothing, the list is parsed as lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Protocol
 from proxypool.sources.formats import csv, html, json, lines
 from proxypool.sources.formats.line import parse_line
-from proxypool.sources.formats.packed import Peeked
-from proxypool.sources.formats.rows import Format, Options, Parsed, merged, read_document
+from proxypool.sources.formats.packed import PeekableReader
+from proxypool.sources.formats.rows import Format, Options, ParseResult, merge, read_document
 from proxypool.sources.formats.text import decode
 
-_PAGE: Final = re.compile(r"<(?:table|html|!doctype|body|head|pre|div)\b", re.IGNORECASE)
-_MEMBERS: Final[dict[str, Format]] = {
+_HTML_TAG: Final = re.compile(r"<(?:table|html|!doctype|body|head|pre|div)\b", re.IGNORECASE)
+_PARSERS: Final[dict[str, Format]] = {
     "lines": lines.parse,
     "ndjson": json.parse_lines,
     "csv": csv.parse,
@@ -26,36 +26,38 @@ _MEMBERS: Final[dict[str, Format]] = {
 }
 
 
-def parse(file: Peeked, options: Options) -> Iterator[Parsed]:
-    """The list by the format that it seems to have. A document is tried as a whole first."""
-    name = recognised(file.head)
+def parse(file: PeekableReader, options: Options) -> Iterator[ParseResult]:
+    """Parses a list by its detected format. JSON and HTML are read as one document, and as lines if they contain no
+    proxies.
+    """
+    name = detect_format(file.head)
     if name not in ("json", "html"):
-        yield from _named(name, file, options)
+        yield from _parse_as(name, file, options)
         return
     raw = read_document(file)
-    first = merged(_named(name, io.BytesIO(raw), options))
-    if not first.proxies:
-        second = merged(_named("lines", io.BytesIO(raw), options))
-        if second.proxies:
-            first = second
-    yield first
+    result = merge(_parse_as(name, io.BytesIO(raw), options))
+    if not result.proxies:
+        as_lines = merge(_parse_as("lines", io.BytesIO(raw), options))
+        if as_lines.proxies:
+            result = as_lines
+    yield result
 
 
-def recognised(head: bytes) -> str:
-    """A format's name for the first bytes of a list."""
+def detect_format(head: bytes) -> str:
+    """The name of the format that the first bytes of a list indicate."""
     text = decode(head).lstrip()
-    begin = text[:1]
-    if begin == "{":
-        return _objects(text)
-    if begin == "[":
+    first_char = text[:1]
+    if first_char == "{":
+        return _object_format(text)
+    if first_char == "[":
         return "lines" if _is_line(text.partition("\n")[0]) else "json"
-    if _PAGE.search(text):
+    if _HTML_TAG.search(text):
         return "html"
     return "csv" if csv.is_csv(text) else "lines"
 
 
-def _objects(text: str) -> str:
-    """One object over all lines, or one a line; the last line of the head may be cut."""
+def _object_format(text: str) -> str:
+    """ "json" for one object over several lines, "ndjson" for one per line; the last line of the head may be incomplete."""
     rows = [line.strip() for line in text.split("\n") if line.strip()]
     if len(rows) == 1 or not json.is_json(rows[0]):
         return "json"
@@ -70,6 +72,6 @@ def _is_line(text: str) -> bool:
     return True
 
 
-def _named(name: str, file: Peeked | io.BytesIO, options: Options) -> Iterator[Parsed]:
-    for part in _MEMBERS[name](file, options):
+def _parse_as(name: str, file: PeekableReader | io.BytesIO, options: Options) -> Iterator[ParseResult]:
+    for part in _PARSERS[name](file, options):
         yield replace(part, format=name)

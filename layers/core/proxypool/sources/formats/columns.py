@@ -1,4 +1,4 @@
-"""Tables (CSV, HTML): which column is which, by the header where it says so, else by what stands in the columns. Pure."""
+"""Tables (CSV, HTML): identifies the columns by the header, else by their content. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.sources.formats import fields
 from proxypool.sources.formats.line import SCHEMES, parse_line
 
-SAMPLE: Final = 50  # rows that are looked at to tell the columns apart
+SAMPLE_ROWS: Final = 50  # rows that are inspected to identify the columns
 MAX_CELLS: Final = 64
 Cells = Sequence[str]
 _COMMON_PORTS: Final = frozenset(
@@ -45,34 +45,34 @@ _COMMON_PORTS: Final = frozenset(
 
 
 def has_header(cells: Cells) -> bool:
-    """Whether a row names columns: an address and its port, or whole proxies."""
-    at = fields.layout(tuple(cells))
-    return bool(at.line) or bool(at.host and (at.port or len(cells) == 1))
+    """True if a row has names for address and port, or for whole proxies."""
+    layout = fields.layout(tuple(cells))
+    return bool(layout.line) or bool(layout.host and (layout.port or len(cells) == 1))
 
 
-class Table:
-    """Reads a table's rows once its columns are known."""
+class TableReader:
+    """Parses the rows of a table whose columns are identified from a sample."""
 
     def __init__(self, sample: Sequence[Cells]) -> None:
-        """`sample` is the beginning of the table, header included."""
+        """`sample` is the beginning of the table, including a header."""
         header = sample[0] if sample else ()
         if has_header(header):
-            self.first_row, self._names = 1, _distinct(header)
+            self.first_row, self._names = 1, _unique_names(header)
         else:
-            self._names = _guessed(sample[:SAMPLE])
-            self.first_row = int(len(sample) > 1 and _is_title(header, self._names))
+            self._names = _guess_names(sample[:SAMPLE_ROWS])
+            self.first_row = int(len(sample) > 1 and _is_header_row(header, self._names))
 
-    def read(self, cells: Cells, protocol: Protocol, found: list[Proxy], rejected: Counter[str]) -> None:
-        """Adds a row's proxies, or its reason."""
+    def read(self, cells: Cells, protocol: Protocol, proxies: list[Proxy], rejected: Counter[str]) -> None:
+        """Adds a row's proxies, or its rejection reason."""
         row = dict(zip(self._names, (cell.strip() for cell in cells[:MAX_CELLS]), strict=False))
         try:
-            found.extend(fields.proxies(row, protocol))
+            proxies.extend(fields.parse_row(row, protocol))
         except AddressRefused as refused:
             rejected[refused.reason] += 1
 
 
-def _distinct(header: Cells) -> list[str]:
-    """The header's names; a repeated one counts the first time."""
+def _unique_names(header: Cells) -> list[str]:
+    """The header's names; only the first of equal names is used."""
     seen: dict[str, int] = {}
     return [
         name if seen.setdefault(name, number) == number else f"\0{number}"
@@ -80,29 +80,38 @@ def _distinct(header: Cells) -> list[str]:
     ]
 
 
-def _guessed(rows: Sequence[Cells]) -> list[str]:
-    """Names for the columns of a table that has none: the addresses', the ports' (right of them, or the likeliest), the protocols'."""
+def _guess_names(rows: Sequence[Cells]) -> list[str]:
+    """Names for the columns of a table without a header: host, port (right of the host, or the most likely one),
+    protocol.
+    """
     width = min(MAX_CELLS, max((len(row) for row in rows), default=0))
     columns = [[row[number].strip() for row in rows if number < len(row)] for number in range(width)]
     names = [f"\0{number}" for number in range(width)]
-    whole, hosts = (_most(columns, test) for test in (_is_whole, is_address))
-    if hosts is None and whole is None:
+    proxy_column, host_column = (_best_column(columns, test) for test in (_is_proxy, is_address))
+    if host_column is None and proxy_column is None:
         return names
-    if hosts is None or (whole is not None and _share(columns[whole], _is_whole) > _share(columns[hosts], is_address)):
-        names[whole or 0] = "proxy"
+    if host_column is None or (
+        proxy_column is not None and _share(columns[proxy_column], _is_proxy) > _share(columns[host_column], is_address)
+    ):
+        names[proxy_column or 0] = "proxy"
     else:
-        names[hosts] = "host"
-        ports = [number for number in range(width) if number != hosts and _share(columns[number], _is_port) >= 0.8]
-        if ports:
-            names[min(ports, key=lambda number: (-_common(columns[number]), (number - hosts) % width))] = "port"
-    protocols = _most(columns, _is_protocol)
-    if protocols is not None and names[protocols].startswith("\0"):
-        names[protocols] = "protocol"
+        names[host_column] = "host"
+        port_columns = [
+            number for number in range(width) if number != host_column and _share(columns[number], _is_port) >= 0.8
+        ]
+        if port_columns:
+            likeliest = min(
+                port_columns, key=lambda number: (-_common_port_share(columns[number]), (number - host_column) % width)
+            )
+            names[likeliest] = "port"
+    protocol_column = _best_column(columns, _is_protocol)
+    if protocol_column is not None and names[protocol_column].startswith("\0"):
+        names[protocol_column] = "protocol"
     return names
 
 
-def _most(columns: Sequence[Cells], test: object) -> int | None:
-    """The first column most of whose cells pass, None where no cell does."""
+def _best_column(columns: Sequence[Cells], test: object) -> int | None:
+    """The index of the column with the largest share of matching cells; None if no cell matches."""
     assert callable(test)
     shares = [_share(column, test) for column in columns]
     return shares.index(max(shares)) if shares and max(shares) > 0 else None
@@ -114,15 +123,15 @@ def _share(column: Cells, test: object) -> float:
     return sum(map(bool, map(test, filled))) / len(filled) if filled else 0.0
 
 
-def _common(column: Cells) -> float:
-    """How many of a column's numbers are ports that proxies usually have, in fifths: a latency is not one of them."""
+def _common_port_share(column: Cells) -> float:
+    """The share of cells that are common proxy ports, in fifths: distinguishes ports from latencies."""
     return round(5 * _share(column, _COMMON_PORTS.__contains__))
 
 
-def _is_title(header: Cells, names: Sequence[str]) -> bool:
-    """A first row without any address or port, over rows that have them."""
-    known = [cell.strip() for name, cell in zip(names, header, strict=False) if name in ("host", "port", "proxy")]
-    return bool(known) and not any(any(sign.isdigit() for sign in cell) for cell in known)
+def _is_header_row(header: Cells, names: Sequence[str]) -> bool:
+    """True for a first row that has no digits in the columns of addresses and ports."""
+    cells = [cell.strip() for name, cell in zip(names, header, strict=False) if name in ("host", "port", "proxy")]
+    return bool(cells) and not any(any(char.isdigit() for char in cell) for cell in cells)
 
 
 def _is_port(cell: str) -> bool:
@@ -133,7 +142,7 @@ def _is_port(cell: str) -> bool:
     return True
 
 
-def _is_whole(cell: str) -> bool:
+def _is_proxy(cell: str) -> bool:
     if ":" not in cell:
         return False
     try:

@@ -1,4 +1,4 @@
-"""CSV and TSV, with a header (in any order, with any further columns) or without one."""
+"""CSV and TSV, with a header (any order, any additional columns) or without one."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from itertools import islice
 from typing import Final
 
 from proxypool.proxies.proxy import Proxy
-from proxypool.sources.formats.columns import SAMPLE, Table, has_header
+from proxypool.sources.formats.columns import SAMPLE_ROWS, TableReader, has_header
 from proxypool.sources.formats.line import CONTROL
-from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection
-from proxypool.sources.formats.text import MAX_ROW_BYTES, blocks
+from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection
+from proxypool.sources.formats.text import MAX_ROW_BYTES, decode_blocks
 
 _DELIMITERS: Final = ",;\t|"
 
 
-def parse(file: Readable, options: Options) -> Iterator[Parsed]:
-    """The proxies of a table; a cell never spans lines, so that one stray quote costs one row."""
-    table: Table | None = None
+def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+    """Parses a table; a cell never spans lines, so that a stray quote affects one row only."""
+    reader: TableReader | None = None
     delimiter = ""
-    for text in blocks(file):
-        found: list[Proxy] = []
+    for text in decode_blocks(file):
+        proxies: list[Proxy] = []
         rejected: Counter[str] = Counter()
         rows = _lines(text, rejected)
-        if table is None:
-            sample = list(islice(rows, SAMPLE + 1))
+        if reader is None:
+            sample = list(islice(rows, SAMPLE_ROWS + 1))
             delimiter = _delimiter(sample)
             cells = [_cells(line, delimiter) for line in sample]
-            table = Table(cells)
-            for row in cells[table.first_row :]:
-                table.read(row, options.default_protocol, found, rejected)
+            reader = TableReader(cells)
+            for row in cells[reader.first_row :]:
+                reader.read(row, options.default_protocol, proxies, rejected)
         for line in rows:
-            table.read(_cells(line, delimiter), options.default_protocol, found, rejected)
-        yield Parsed(proxies=tuple(found), rejected=rejected)
+            reader.read(_cells(line, delimiter), options.default_protocol, proxies, rejected)
+        yield ParseResult(proxies=tuple(proxies), rejected=rejected)
 
 
 def is_csv(head: str) -> bool:
-    """Whether a text's first row names an address and its port."""
+    """True if the first row of a text names columns for address and port."""
     first = next(_lines(head, Counter()), "")
-    return has_header(_cells(first, _delimiter([first]))) and any(sign in first for sign in _DELIMITERS)
+    return has_header(_cells(first, _delimiter([first]))) and any(delimiter in first for delimiter in _DELIMITERS)
 
 
 def _lines(text: str, rejected: Counter[str]) -> Iterator[str]:
-    """Rows without blank lines and comments."""
+    """Non-empty rows without comments; counts the rejected ones."""
     for line in text.split("\n"):
         if len(line) > MAX_ROW_BYTES:
             rejected[Rejection.TOO_LONG] += 1
@@ -55,11 +55,12 @@ def _lines(text: str, rejected: Counter[str]) -> Iterator[str]:
 
 
 def _delimiter(lines: list[str]) -> str:
-    """The sign that stands in most lines, and most often."""
+    """The delimiter that occurs in most lines, and most often."""
     counts = {
-        sign: (sum(sign in line for line in lines), sum(line.count(sign) for line in lines)) for sign in _DELIMITERS
+        delimiter: (sum(delimiter in line for line in lines), sum(line.count(delimiter) for line in lines))
+        for delimiter in _DELIMITERS
     }
-    return max(counts, key=lambda sign: counts[sign])
+    return max(counts, key=lambda delimiter: counts[delimiter])
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""HTML: the rows of tables, their columns told by the header or by what stands in them; else the page's text, line by line."""
+"""HTML: table rows, with columns identified by the header or content; otherwise the page's text, line by line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Proxy
-from proxypool.sources.formats.columns import SAMPLE, Table
+from proxypool.sources.formats.columns import SAMPLE_ROWS, TableReader
 from proxypool.sources.formats.line import parse_line
-from proxypool.sources.formats.rows import Options, Parsed, Readable, Rejection, read_document
+from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection, read_document
 from proxypool.sources.formats.text import decode
 
-MAX_DEPTH: Final = 256  # the parser's time grows with the depth at every tag; pages stay below 50
+MAX_DEPTH: Final = 256  # the parser's time per tag grows with the depth; real pages stay below 50
 _TAG: Final = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
-_UNCLOSED: Final = frozenset(
+_NO_END_TAG: Final = frozenset(
     [
         "area",
         "base",
@@ -45,51 +45,51 @@ _UNCLOSED: Final = frozenset(
 )
 
 
-def parse(file: Readable, options: Options) -> Iterator[Parsed]:
-    """The proxies of a page; a page without any is one rejected row."""
+def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+    """Parses a page; a page without proxies is one rejected row."""
     text = decode(read_document(file))
     if _depth(text) > MAX_DEPTH:
-        yield Parsed(rejected=Counter({Rejection.TOO_DEEP: 1}))
+        yield ParseResult(rejected=Counter({Rejection.TOO_DEEP: 1}))
         return
     tree = LexborHTMLParser(text)
     tree.strip_tags(["script", "style", "noscript", "template"])
-    found: list[Proxy] = []
+    proxies: list[Proxy] = []
     rejected: Counter[str] = Counter()
     for table in tree.css("table"):
-        if all(inner == table for inner in table.css("table")):  # a table around tables is layout
-            _read_table(table, options, found, rejected)
-    if not found:
+        if all(inner == table for inner in table.css("table")):  # an outer table is page layout
+            _read_table(table, options, proxies, rejected)
+    if not proxies:
         rejected = Counter()
-        _read_text(tree, options, found, rejected)
-    yield Parsed(proxies=tuple(found), rejected=rejected)
+        _read_text(tree, options, proxies, rejected)
+    yield ParseResult(proxies=tuple(proxies), rejected=rejected)
 
 
 def _depth(text: str) -> int:
-    """How deep the elements may be nested at most; what closes itself does not count."""
-    depth = deepest = 0
+    """Upper bound of the nesting depth; elements without an end tag are ignored."""
+    depth = max_depth = 0
     for closing, name in _TAG.findall(text):
-        if name.lower() not in _UNCLOSED:
+        if name.lower() not in _NO_END_TAG:
             depth = max(0, depth - 1) if closing else depth + 1
-            deepest = max(deepest, depth)
-    return deepest
+            max_depth = max(max_depth, depth)
+    return max_depth
 
 
-def _read_table(table: LexborNode, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
+def _read_table(table: LexborNode, options: Options, proxies: list[Proxy], rejected: Counter[str]) -> None:
     rows = [[cell.text(strip=True) for cell in row.css("td, th")] for row in table.css("tr")]
     rows = [row for row in rows if any(row)]
-    read = Table(rows[: SAMPLE + 1])
-    for row in rows[read.first_row :]:
-        read.read(row, options.default_protocol, found, rejected)
+    reader = TableReader(rows[: SAMPLE_ROWS + 1])
+    for row in rows[reader.first_row :]:
+        reader.read(row, options.default_protocol, proxies, rejected)
 
 
-def _read_text(tree: LexborHTMLParser, options: Options, found: list[Proxy], rejected: Counter[str]) -> None:
-    """Addresses in a page without a table of them; what else it says is no row."""
+def _read_text(tree: LexborHTMLParser, options: Options, proxies: list[Proxy], rejected: Counter[str]) -> None:
+    """Proxies in the text of a page without tables; other lines are not counted as rows."""
     text = tree.body.text(separator="\n") if tree.body is not None else ""
     for line in filter(None, map(str.strip, text.split("\n"))):
         if ":" in line:
             try:
-                found.append(parse_line(line, options.default_protocol))
+                proxies.append(parse_line(line, options.default_protocol))
             except AddressRefused:
                 continue
-    if not found:
+    if not proxies:
         rejected[Rejection.NO_ADDRESS] += 1

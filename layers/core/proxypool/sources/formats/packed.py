@@ -1,4 +1,4 @@
-"""Archives: a gzip file or the files of a zip, inflated as they are read, never past the cap."""
+"""Archives: a gzip file or the files of a zip, decompressed while they are read, within a size limit."""
 
 from __future__ import annotations
 
@@ -16,88 +16,90 @@ from proxypool.sources.formats.rows import Options, Readable, Rejection
 GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
 MAX_MEMBERS: Final = 100
-_BROKEN: Final = (
+_ARCHIVE_ERRORS: Final = (
     OSError, EOFError, ValueError, RuntimeError, NotImplementedError, KeyError, IndexError,
     zlib.error, lzma.LZMAError, zipfile.BadZipFile,
 )  # fmt: skip
 
 
-class Peeked:
-    """A file whose beginning was looked at and is read again."""
+class PeekableReader:
+    """A reader whose first bytes are available in `head` and are read again."""
 
     def __init__(self, file: Readable, size: int = 65_536) -> None:
-        pieces = []
-        while size > 0 and (piece := file.read(size)):
-            pieces.append(piece)
-            size -= len(piece)
-        self.head = b"".join(pieces)
+        chunks = []
+        while size > 0 and (chunk := file.read(size)):
+            chunks.append(chunk)
+            size -= len(chunk)
+        self.head = b"".join(chunks)
         self._left, self._file = self.head, file
 
     def read(self, size: int = -1, /) -> bytes:
-        """As a file does."""
+        """Like the `read` of a file."""
         if size < 0:
-            left, self._left = self._left, b""
-            return left + self._file.read()
+            rest, self._left = self._left, b""
+            return rest + self._file.read()
         if self._left:
-            piece, self._left = self._left[:size], self._left[size:]
-            return piece
+            chunk, self._left = self._left[:size], self._left[size:]
+            return chunk
         return self._file.read(size)
 
 
 class _Budget:
-    """What an archive may still unfold to."""
+    """Remaining decompressed bytes of an archive, shared by its members."""
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, remaining_bytes: int) -> None:
+        self.remaining_bytes = remaining_bytes
 
 
-class _Inflated:
-    """A member that is being read; AddressRefused where it is broken, SourceError where it is a bomb."""
+class _BoundedReader:
+    """A reader over a compressed member; raises AddressRefused if it is corrupt, SourceError if it exceeds the budget."""
 
     def __init__(self, file: Readable, budget: _Budget) -> None:
         self._file, self._budget = file, budget
 
     def read(self, size: int = -1, /) -> bytes:
-        """As a file does, and never more than the budget."""
-        most = self._budget.left + 1
+        """Like the `read` of a file, but never more than the budget."""
+        max_bytes = self._budget.remaining_bytes + 1
         try:
-            piece = self._file.read(most if size < 0 else min(size, most))
-        except _BROKEN as error:
+            chunk = self._file.read(max_bytes if size < 0 else min(size, max_bytes))
+        except _ARCHIVE_ERRORS as error:
             raise AddressRefused(Rejection.CORRUPT) from error
-        self._budget.left -= len(piece)
-        if self._budget.left < 0:
+        self._budget.remaining_bytes -= len(chunk)
+        if self._budget.remaining_bytes < 0:
             raise SourceError("too_large")
-        return piece
+        return chunk
 
 
-def unpacked(file: Peeked, options: Options) -> Iterator[Peeked]:
-    """The file itself, or what an archive holds; raises AddressRefused where that cannot be read."""
+def open_members(file: PeekableReader, options: Options) -> Iterator[PeekableReader]:
+    """The file itself, or the members of an archive; raises AddressRefused for a corrupt or nested archive, SourceError
+    if it is too large.
+    """
     budget = _Budget(options.max_unpacked_bytes)
     if file.head.startswith(GZIP):
         members: Iterator[Readable] = iter([cast(Readable, gzip.GzipFile(fileobj=cast(io.BytesIO, file)))])
     elif file.head.startswith(ZIP):
-        members = _members(file)
+        members = _zip_members(file)
     else:
         yield file
         return
     for member in members:
-        inner = Peeked(_Inflated(member, budget))
-        if inner.head.startswith((GZIP, ZIP)):
+        reader = PeekableReader(_BoundedReader(member, budget))
+        if reader.head.startswith((GZIP, ZIP)):
             raise AddressRefused(Rejection.NESTED)
-        yield inner
+        yield reader
 
 
-def _members(file: Peeked) -> Iterator[Readable]:
-    """A zip's directory stands at its end: the packed bytes are held as a whole."""
+def _zip_members(file: PeekableReader) -> Iterator[Readable]:
+    """A zip's directory is at its end, so the compressed bytes are read as a whole."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(file.read()))
-        names = [entry for entry in archive.infolist() if not entry.is_dir()]
-    except _BROKEN as error:
+        entries = [info for info in archive.infolist() if not info.is_dir()]
+    except _ARCHIVE_ERRORS as error:
         raise AddressRefused(Rejection.CORRUPT) from error
-    if len(names) > MAX_MEMBERS:
+    if len(entries) > MAX_MEMBERS:
         raise SourceError("too_large")
-    for name in names:
+    for entry in entries:
         try:
-            yield cast(Readable, archive.open(name))
-        except _BROKEN as error:
+            yield cast(Readable, archive.open(entry))
+        except _ARCHIVE_ERRORS as error:
             raise AddressRefused(Rejection.CORRUPT) from error

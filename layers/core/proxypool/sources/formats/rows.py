@@ -1,62 +1,62 @@
-"""What goes into a format and what comes out: options, rows, and the closed set of reasons for a rejected row. Pure."""
+"""Input and output of a format: options, parse results, and the closed set of rejection reasons. Pure."""
 
 from __future__ import annotations
 
+import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
-from typing import Protocol as Shape
 
 from proxypool.errors import SourceError
 from proxypool.network.address import Refusal
 from proxypool.proxies.proxy import Protocol, Proxy
 
-MAX_DOCUMENT_BYTES: Final = 20_000_000  # of a document that can only be read as a whole
+MAX_DOCUMENT_BYTES: Final = 20_000_000  # of a document that must be parsed as a whole
 
 
 class Rejection(StrEnum):
-    """Why a row is rejected, besides the reasons that an address has (`Refusal`)."""
+    """Why a row is rejected, in addition to the reasons of an address (`Refusal`)."""
 
-    NO_ADDRESS = "no_address"  # nothing in it looks like a proxy
+    NO_ADDRESS = "no_address"  # contains nothing like a proxy
     NO_PORT = "no_port"
     TOO_LONG = "too_long"
     CONTROL = "control"  # control characters: binary, terminal escapes
-    CREDENTIALS = "credentials"  # a user name or password that no handshake carries
-    NOT_JSON = "not_json"  # or JSON with doubled keys, NaN or endless numbers
+    CREDENTIALS = "credentials"  # a user name or password that cannot be sent
+    NOT_JSON = "not_json"  # includes duplicate keys, NaN and infinite numbers
     TOO_DEEP = "too_deep"
-    NO_PATH = "no_path"  # the dotted path leads nowhere
-    CORRUPT = "corrupt"  # a broken, encrypted or unknown archive
-    NESTED = "nested"  # an archive inside of an archive
-    OTHER = "other"  # what a third party's format says and we do not know
+    NO_PATH = "no_path"  # nothing at the dotted path
+    CORRUPT = "corrupt"  # a damaged, encrypted or unsupported archive
+    NESTED = "nested"  # an archive inside an archive
+    OTHER = "other"  # an unknown reason from an installed format
 
 
 REASONS: Final = frozenset(str(reason) for reason in (*Refusal, *Rejection))
-"""Every reason that a rejected row can have."""
+"""All reasons for a rejected row."""
 
 
-class Readable(Shape):
-    """A file that is open for reading bytes; nothing but `read` is asked of it."""
+class Readable(typing.Protocol):
+    """A binary file open for reading; only `read` is used."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most `size` bytes, all with -1; empty only at the end."""
+        """At most `size` bytes, all if -1; empty only at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a list is to be read. `path` is a dotted path into JSON, "" for the whole."""
+    """Parser options. `path` is a dotted path into JSON; "" for the whole document."""
 
-    default_protocol: Protocol = Protocol.HTTP  # of rows that name none
+    default_protocol: Protocol = Protocol.HTTP  # of rows without a protocol
     path: str = ""
     max_unpacked_bytes: int = MAX_DOCUMENT_BYTES  # of an archive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
-    """What a list, or a part of it, holds. Addresses are canonical but not vetted: a list may name 127.0.0.1.
+class ParseResult:
+    """The proxies of a list or a part of it. Addresses are canonical but not vetted: a list may contain 127.0.0.1.
 
-    `repeated` counts rows that name a proxy of the same list again.
+    `rejected` counts rows by reason, `repeated` rows with a proxy that was in the list before.
     """
 
     proxies: tuple[Proxy, ...] = ()
@@ -66,44 +66,44 @@ class Parsed:
 
     @property
     def rows(self) -> int:
-        """All that was looked at."""
+        """The number of all rows."""
         return len(self.proxies) + sum(self.rejected.values()) + self.repeated
 
 
-class Format(Shape):
-    """A format reads a file from where it stands and never raises for what it holds."""
+class Format(typing.Protocol):
+    """Signature of a format: parses a file from its current position and never raises for its content."""
 
-    def __call__(self, file: Readable, options: Options, /) -> Iterator[Parsed]:
+    def __call__(self, file: Readable, options: Options, /) -> Iterator[ParseResult]:
         """The list in parts, so that a long one is never in memory as a whole."""
 
 
-def merged(parts: Iterable[Parsed]) -> Parsed:
-    """All parts as one: each proxy once, in the list's order."""
-    found: dict[Proxy, None] = {}
+def merge(parts: Iterable[ParseResult]) -> ParseResult:
+    """All parts in one result, without duplicate proxies, in order."""
+    proxies: dict[Proxy, None] = {}
     rejected: Counter[str] = Counter()
-    total, name = 0, ""
+    total, format_name = 0, ""
     for part in parts:
-        found |= dict.fromkeys(part.proxies)
+        proxies |= dict.fromkeys(part.proxies)
         rejected.update(part.rejected)
         total += len(part.proxies) + part.repeated
-        name = name or part.format
-    return Parsed(proxies=tuple(found), rejected=rejected, repeated=total - len(found), format=name)
+        format_name = format_name or part.format
+    return ParseResult(proxies=tuple(proxies), rejected=rejected, repeated=total - len(proxies), format=format_name)
 
 
-def closed(rejected: Mapping[str, int]) -> Counter[str]:
-    """The counts by reasons of the closed set alone."""
-    out: Counter[str] = Counter()
-    for reason, number in rejected.items():
-        out[str(reason) if reason in REASONS else Rejection.OTHER.value] += number
-    return out
+def known_reasons(rejected: Mapping[str, int]) -> Counter[str]:
+    """The counts with reasons of the closed set only; others count as OTHER."""
+    counts: Counter[str] = Counter()
+    for reason, count in rejected.items():
+        counts[str(reason) if reason in REASONS else Rejection.OTHER.value] += count
+    return counts
 
 
 def read_document(file: Readable) -> bytes:
-    """The rest of a file; raises SourceError where it is too large to be read as a whole."""
-    pieces, size = [], 0
-    while piece := file.read(1 << 20):
-        size += len(piece)
+    """The rest of a file; raises SourceError if it exceeds MAX_DOCUMENT_BYTES."""
+    chunks, size = [], 0
+    while chunk := file.read(1 << 20):
+        size += len(chunk)
         if size > MAX_DOCUMENT_BYTES:
             raise SourceError("too_large")
-        pieces.append(piece)
-    return b"".join(pieces)
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,111 @@
+"""The file `.local/stack.json` that a local stack writes about itself: where it is, and whether it may be trusted.
+
+It says where requests go and which proxies a worker uses, so a file that somebody else can write must not count: in a shared
+folder such as /tmp, every user of the machine can create one above another user's work.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from proxypool_client.errors import NoPool
+
+STACK_FILE = Path(".local") / "stack.json"
+ADDRESSES = ("api_url", "endpoint_url")
+_LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)  # what opening a symbolic link fails with: of a file, of a folder
+
+
+class LocalUrl(str):
+    """The address of a local stack, read from its file. Requests to it carry neither a bearer token nor a signature: the
+    address has the stack's own token."""
+
+    __slots__ = ()
+
+
+def find_stack(folder: Path | None = None) -> Path | None:
+    """The file `.local/stack.json` of this folder or the nearest one above it, or None.
+
+    The search ends at the repository's root, at the home folder and where the file system ends. `read_stack` says whether
+    the file may be trusted.
+    """
+    place = (folder or Path.cwd()).resolve()
+    home, device = Path(os.path.expanduser("~")).resolve(), place.stat().st_dev
+    while True:
+        if os.path.isfile(place / STACK_FILE):  # False, too, where another user's folder may not be looked into
+            return place / STACK_FILE
+        above = place.parent
+        if place in (home, above) or (place / ".git").exists() or above.stat().st_dev != device:
+            return None
+        place = above
+
+
+def read_stack(file: Path) -> dict[str, Any]:
+    """What a local stack wrote about itself: `api_url` and more, all addresses on loopback.
+
+    Raises NoPool where the file cannot be read, or where another user could have written it: the file and its folder must
+    belong to this user, must not be writable for others, and must not be symbolic links.
+    """
+    text = _own_text(file)
+    try:
+        found = dict(json.loads(text))
+        addresses = [found["api_url"], *(found[name] for name in ADDRESSES[1:] if name in found)]
+        if all(isinstance(address, str) for address in addresses):
+            if not all(is_loopback(urlsplit(address).hostname) for address in addresses):
+                raise NoPool(f"{file} is not used: it names an address that is not on this machine")
+            return found
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise _unreadable(file)
+
+
+def why_not_trusted(status: os.stat_result) -> str:
+    """Why a file or folder may be another user's work; empty where it cannot be."""
+    if status.st_uid != os.getuid():
+        return "belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "can be written by other users"
+    return ""
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a URL's host is this machine: localhost or a loopback IP address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _own_text(file: Path) -> str:
+    """The file's text; opened by its folder's descriptor, so that what was checked is what is read."""
+    try:
+        folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _trust(file.parent, folder)
+            opened = os.open(file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+        finally:
+            os.close(folder)
+        with open(opened, encoding="utf-8") as text:
+            _trust(file, opened)
+            return text.read()
+    except OSError as error:
+        if error.errno in _LINK_ERRORS:
+            raise NoPool(f"{file} is not used: it or its folder is a symbolic link") from error
+        raise _unreadable(file) from error
+    except UnicodeDecodeError as error:
+        raise _unreadable(file) from error
+
+
+def _trust(path: Path, descriptor: int) -> None:
+    if reason := why_not_trusted(os.fstat(descriptor)):
+        raise NoPool(f"{path} is not used: it {reason}")
+
+
+def _unreadable(file: Path) -> NoPool:
+    return NoPool(f"{file} cannot be read: restart the stack, or set PROXYPOOL_URL")

@@ -1,0 +1,75 @@
+"""`proxypool settings`: the settings that a deployment runs with, and the check of a text before it is deployed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+from proxypool_client.cli.output import Exit, client_errors, table
+from proxypool_client.cli.request import Json
+
+from proxypool.cli.stack import Region, Stack
+
+COLUMNS: Final = ("name", "value", "unit", "source")
+PARAMETER: Final = "Overrides"
+_USERINFO: Final = re.compile(r"(?<=://)[^/@]*@")
+
+settings_app = typer.Typer(
+    help="The settings of a deployment (docs/configuration.md); the operator's (PATCH /settings) are not among them.",
+    invoke_without_command=True,
+)
+
+
+@settings_app.callback()
+def show_settings(context: typer.Context, stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
+    """Print what a deployment runs with: each setting and parameter, and whether it is a default, an override or a parameter."""
+    if context.invoked_subcommand:
+        return
+    from proxypool.cli import stack_access
+    from proxypool.settings_check import check
+
+    with client_errors(as_json), stack_access.aws_errors(as_json):
+        parameters = stack_access.parameters(stack, region)
+        problems = check(parameters.get(PARAMETER, ""))
+    table({"settings": list(rows(parameters)), "problems": problems}, "settings", COLUMNS, as_json)
+    if not as_json:
+        _print_problems(problems)
+
+
+@settings_app.command("check")
+def check_text(
+    text: Annotated[str, typer.Argument(help="Of the parameter Overrides, e.g. sweep_page=100,owner_quota=50.")],
+    as_json: Json = False,
+) -> None:
+    """Check settings offline, before a deploy; one line per error."""
+    from proxypool.settings_check import check
+
+    problems = check(text)
+    if as_json:
+        typer.echo(json.dumps({"problems": problems}))
+    else:
+        _print_problems(problems)
+    if problems:
+        raise typer.Exit(Exit.PROBLEMS)
+
+
+def rows(parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """All settings with their effective values as they would be written in an override, then the template's other parameters."""
+    from proxypool.overrides import parse, write
+    from proxypool.settings import ROWS
+
+    values, _ = parse(parameters.get(PARAMETER, ""), ROWS)
+    for name, row in ROWS.items():
+        value = write({name: values.get(name, row.default)}).partition("=")[2]
+        yield {"name": name, "value": value, "unit": row.unit, "source": "override" if name in values else "default"}
+    for name, value in parameters.items():
+        if name != PARAMETER:
+            yield {"name": name, "value": _USERINFO.sub("***@", value), "unit": "", "source": "parameter"}
+
+
+def _print_problems(problems: list[str]) -> None:
+    for problem in problems:
+        typer.echo(problem, err=True)

@@ -1,0 +1,42 @@
+"""What a caller of the local stack must bring: its access key for AWS requests, a token in the address for the HTTP APIs.
+
+The key is new at each start, and the password of Valkey, too. `guard` checks both; .local/stack.json (0600) has them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import Final
+
+REGION: Final = "us-east-1"
+STACK_NAME: Final = "proxypool"
+API_PATH: Final = "/_aws/execute-api"  # where the emulator serves HTTP APIs
+TOKEN_PREFIX: Final = "/_local/"  # noqa: S105  a path
+_SECRET_KEY: Final = "local"  # noqa: S105  nobody checks signatures
+_KEY_BYTES: Final = 16
+
+
+def new_access_key() -> str:
+    """A random access key id of 32 hexadecimal digits. The emulator would take one of twelve digits for an account of its own."""
+    return secrets.token_hex(_KEY_BYTES)
+
+
+def credentials(access_key: str) -> dict[str, str]:
+    """The AWS_* variables of a client of the emulator; a session token of the caller's own environment is overridden."""
+    return {
+        "AWS_ACCESS_KEY_ID": access_key,
+        "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,
+        "AWS_SESSION_TOKEN": "",
+        "AWS_DEFAULT_REGION": REGION,
+    }
+
+
+def api_token(access_key: str) -> str:
+    """The token in the addresses of the HTTP APIs, 32 hexadecimal digits; the access key cannot be computed from it."""
+    return hmac.digest(access_key.encode(), b"http api", "sha256").hex()[:32]
+
+
+def api_base(endpoint_url: str, access_key: str) -> str:
+    """The address of the HTTP APIs, without an API's id."""
+    return f"{endpoint_url}{TOKEN_PREFIX}{api_token(access_key)}{API_PATH}"

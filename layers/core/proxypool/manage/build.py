@@ -1,0 +1,19 @@
+"""The admin API's objects, made from the settings."""
+
+from __future__ import annotations
+
+from proxypool.manage.service import Manager
+from proxypool.proxies.table import ProxyTable
+from proxypool.settings import Settings
+from proxypool.sources.build import source_table
+from proxypool.state import State
+
+
+def manager(settings: Settings) -> Manager:
+    """Answers the admin API's routes."""
+    return Manager(
+        settings=settings,
+        sources=source_table(settings),
+        proxies=ProxyTable(settings.need("proxies_table")),
+        state=State(settings.need("state_table")),
+    )

@@ -1,0 +1,12 @@
+"""The environment variables of a function with given settings."""
+
+from __future__ import annotations
+
+from proxypool.overrides import write
+from proxypool.settings import GIVEN, OVERRIDES, ROWS, Settings
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """As the template makes them."""
+    changed = {name: getattr(settings, name) for name, row in ROWS.items() if getattr(settings, name) != row.default}
+    return {name.upper(): getattr(settings, name) for name in GIVEN} | {OVERRIDES: write(changed)}
