@@ -69,23 +69,24 @@ def test_round_robin_takes_each_in_turn(valkey_url: str) -> None:
 
 
 def test_least_used_evens_out(valkey_url: str) -> None:
-    """Twenty-five leases of five proxies are five each, or nearly."""
+    """After each of fifty leases no proxy was used twice more than another: a window holds all of so few proxies."""
     pool, ids = graded(valkey_url)
 
-    got = Counter(use(pool, Strategy.LEAST_USED, 25))
+    got = use(pool, Strategy.LEAST_USED, 50)
 
-    assert set(got) == set(ids)
-    assert max(got.values()) - min(got.values()) <= 1
+    for number in range(1, len(got) + 1):
+        used = Counter(got[:number])
+        assert max(used.values()) - min(used[one] for one in ids) <= 1
 
 
 def test_random_ignores_the_score_and_weighted_does_not(valkey_url: str) -> None:
-    """400 draws: the worst gets a fair share of one, a small one of the other."""
+    """400 draws: with random the worst proxy gets its fifth, with weighted less than half of the best one's share."""
     pool, ids = graded(valkey_url)
 
     fair, weighted = (Counter(use(pool, strategy, 400)) for strategy in (Strategy.RANDOM, Strategy.WEIGHTED))
 
     assert all(40 <= fair[one] <= 130 for one in ids)
-    assert weighted[ids[0]] < weighted[ids[-1]]
+    assert 2 * weighted[ids[0]] < weighted[ids[-1]]
     assert set(weighted) == set(ids)
 
 
