@@ -29,7 +29,7 @@ PROXY = {
     "anonymity": "elite",
     "score": 0.5,
 }
-GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
+GONE: Any = (404, {"type": "not_found", "title": "Not found"}, {})
 
 
 @pytest.fixture(name="service")
@@ -145,7 +145,7 @@ def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words:
     found = run(service, *words.split())
 
     assert (found.exit_code, found.stdout) == (Exit.EMPTY, "")
-    assert found.stderr == "proxypool: There is no such thing\n"
+    assert found.stderr == "proxypool: Not found\n"
 
 
 def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

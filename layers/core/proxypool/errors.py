@@ -107,7 +107,7 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """Unknown, foreign, expired or released: the answer is the same for all four, so that nobody learns which."""
 
-    status, type, title = 404, "not_found", "There is no such thing"
+    status, type, title = 404, "not_found", "Not found"
 
 
 class MethodNotAllowed(ApiError):
@@ -140,7 +140,7 @@ class IdempotencyConflict(ApiError):
 class VersionConflict(ApiError):
     """The thing was changed by somebody else in between."""
 
-    status, type, title = 409, "version_conflict", "It was changed in between"
+    status, type, title = 409, "version_conflict", "Version conflict"
 
 
 class TooLarge(ApiError):

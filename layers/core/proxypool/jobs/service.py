@@ -24,9 +24,7 @@ PAGE: Final = 100
 QUERY_FIELDS: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
     "batch": Field(kind=str, default="", pattern=JOB_ID),
-    "next": Field(
-        kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Where the page before said that the next begins"
-    ),
+    "next": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Page token (`next`) of the previous page"),
 }
 
 
@@ -143,7 +141,7 @@ def _place(text: str, owner: str) -> dict[str, Any]:
         place = json.loads(base64.urlsafe_b64decode(text))
         theirs = str(place["job_id"]["S"]).rpartition("/")[0] == owner
     except (ValueError, TypeError, KeyError) as error:
-        raise Invalid([{"field": "next", "message": "is no place of a list"}]) from error
+        raise Invalid([{"field": "next", "message": "is not a valid page token"}]) from error
     if not theirs:
-        raise Invalid([{"field": "next", "message": "is no place of a list"}])
+        raise Invalid([{"field": "next", "message": "is not a valid page token"}])
     return dict(place)
