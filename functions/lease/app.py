@@ -1,4 +1,4 @@
-"""lease: POST /leases and what is done with one, and sessions. Redis and nothing but Redis; on the good path it prints nothing."""
+"""lease: the routes of leases and sessions. It uses Redis and nothing else; a request that succeeds prints nothing."""
 
 from __future__ import annotations
 
@@ -7,40 +7,39 @@ from functools import cache
 from typing import Any
 
 from proxypool import web
-from proxypool.errors import Unavailable
-from proxypool.leases import api, session_api
+from proxypool.leases import operations
 from proxypool.leases.build import cache_of, pool_of, sessions_of
 from proxypool.leases.pool import Pool
 from proxypool.leases.sessions import Sessions
-from proxypool.settings import settings
-
-RETRY_AFTER_SECONDS = 5
+from proxypool.router import Router, answer
+from proxypool.settings import Settings, settings
 
 
 @cache
 def pool() -> Pool:
-    """The lease engine of this process."""
+    """Built once per Lambda environment."""
     return pool_of(settings(), cache_of(settings()))
 
 
 @cache
 def sessions() -> Sessions:
-    """The sessions of this process."""
+    """Built once per Lambda environment."""
     return sessions_of(settings())
 
 
+@cache
+def router(known: Settings) -> Router:
+    """Built once per Lambda environment."""
+    return operations.router(known, lambda: pool(), lambda: sessions())
+
+
 def handler(event: dict[str, Any], context: Any) -> web.Response:
-    """Answers one HTTP request; an unexpected error is one line in the log and a 503, never a stack trace."""
-    try:
-        if str(event.get("rawPath", "")).startswith("/sessions/"):
-            return session_api.answer(event, sessions(), settings())
-        return api.answer(event, pool(), settings())
-    except Exception as error:
-        line = {
-            "level": "ERROR",
-            "message": "lease failed",
-            "error": type(error).__name__,
-            "route": event.get("routeKey"),
-        }
-        print(json.dumps(line))
-        return web.problem(Unavailable(retry_after_seconds=RETRY_AFTER_SECONDS))
+    """An HTTP API event in, its response out."""
+    return answer(event, lambda: router(settings()), on_error=_log)
+
+
+def _log(error: Exception, event: web.Event) -> None:
+    """One line, nothing of it from the caller. No logging library: it would make the cold start longer."""
+    request_id = (event.get("requestContext") or {}).get("requestId")
+    line = {"level": "ERROR", "message": "lease failed", "error": type(error).__name__, "request_id": request_id}
+    print(json.dumps(line))

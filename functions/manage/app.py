@@ -1,4 +1,4 @@
-"""The admin API: sources, proxies, settings, runs, stats."""
+"""manage: the admin API for sources, proxies, settings, runs and statistics, and the routes of jobs."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from proxypool.manage.routes import answer
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """An HTTP API event in, its response out."""
-    return answer(event, context)
+    return answer(event)

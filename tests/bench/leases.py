@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from proxypool import clock
-from proxypool.leases import api
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.index import Index
 from proxypool.leases.keys import MEMBER_ID
@@ -30,7 +29,7 @@ from redis import Redis
 
 from tests.bench.row import Row
 from tests.support import servers
-from tests.support.leases import an_event
+from tests.support.leases import an_event, respond
 
 FLOOR = (Path(__file__).parent / "floor.lua").read_text()
 SMALL, MIDDLE, LARGE = 1_000, 100_000, 1_000_000
@@ -101,7 +100,7 @@ def _growth(small: Rig, large: Rig) -> list[Row]:
 
 def _handler(small: Rig) -> list[Row]:
     settings, event = Settings(allow_loopback=True), an_event("POST /leases", {"protocol": "http"})
-    whole = small.cpu(lambda: api.answer(event, small.pool, settings))
+    whole = small.cpu(lambda: respond(event, small.pool, settings))
     bare = small.cpu(small.bare())
     return [
         Row(name="warm handler", value=round(whole, 1), unit="us CPU"),

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from proxypool.leases import api
+from proxypool.leases.operations import lease_operations
 from proxypool.leases.pool import Pool
 from proxypool.settings import Settings
 
-from tests.support.leases import a_pool, a_record, an_event
+from tests.support.leases import a_pool, a_record, an_event, respond
 from tests.support.openapi import assert_documented
 
 SETTINGS = Settings(allow_loopback=True)
@@ -18,10 +18,10 @@ SETTINGS = Settings(allow_loopback=True)
 
 def asked(pool: Pool, route: str, body: object = None, *, lease_id: str = "", **headers: str) -> tuple[int, Any]:
     """The answer of a route, held against the document."""
-    answer = api.answer(an_event(route, body, lease_id=lease_id, **headers), pool, SETTINGS)
-    value = json.loads(answer.get("body") or "null")
-    assert_documented(route, answer["statusCode"], value)
-    return answer["statusCode"], value
+    response = respond(an_event(route, body, lease_id=lease_id, **headers), pool, SETTINGS)
+    value = json.loads(response.get("body") or "null")
+    assert_documented(route, response["statusCode"], value)
+    return response["statusCode"], value
 
 
 def test_every_answer_on_a_leases_way_is_documented(valkey_url: str) -> None:
@@ -52,7 +52,7 @@ def test_every_answer_on_a_leases_way_is_documented(valkey_url: str) -> None:
     assert [status for status, _ in seen] == [201, 201, 200, 409, 201, 409, 400, 422, 200, 200, 200, 204, 422, 204, 404]
 
 
-@pytest.mark.parametrize("route", sorted(api.ROUTES))
+@pytest.mark.parametrize("route", [row.route for row in lease_operations(SETTINGS)])
 def test_a_closed_pool_and_a_stranger_are_documented(valkey_url: str, route: str) -> None:
     """503 while the cache is filled again, 401 without an identity."""
     lease_id = "0" * 32 + ".1" if "{id}" in route else ""
@@ -61,7 +61,7 @@ def test_a_closed_pool_and_a_stranger_are_documented(valkey_url: str, route: str
     pool = a_pool(valkey_url, is_open=False)
 
     closed = asked(pool, route, body, lease_id=lease_id)
-    stranger = api.answer(an_event(route, body, lease_id=lease_id), pool, Settings())
+    stranger = respond(an_event(route, body, lease_id=lease_id), pool, Settings())
 
     assert closed[0] in (200, 404, 503)
     assert_documented(route, stranger["statusCode"], json.loads(stranger["body"]))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from proxypool.errors import Unavailable
-from proxypool.leases import api
 from proxypool.leases.cache import ANSWER_SECONDS, RETRY_WITHIN_SECONDS, Cache
 from proxypool.leases.connection import CONNECT_SECONDS, TIMEOUT_SECONDS, Address, Connection, ErrorReply
 from proxypool.leases.index import Index
@@ -22,7 +21,7 @@ from proxypool.local.certificates import local_certificates
 from proxypool.settings import Settings
 
 from tests.support.faults import Serve, a_server
-from tests.support.leases import a_pool, a_record, an_event
+from tests.support.leases import a_pool, a_record, an_event, respond
 from tests.support.servers import free_port
 
 SLACK_SECONDS = 20  # three on a machine that is not busy; without a deadline a server that drips takes a minute
@@ -60,7 +59,7 @@ def elsewhere(pool: Pool, url: str) -> Pool:
 def status_of(pool: Pool) -> tuple[int, float]:
     """The status of an acquire by HTTP, and how many seconds it took."""
     started = time.monotonic()
-    response = api.answer(an_event("POST /leases"), pool, Settings(allow_loopback=True))
+    response = respond(an_event("POST /leases"), pool, Settings(allow_loopback=True))
     assert "retry-after" in response["headers"]
     return response["statusCode"], time.monotonic() - started
 

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from proxypool.leases import api
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
 from proxypool.leases.project import project
@@ -24,7 +23,7 @@ from functions.index_pool import app as index_pool
 from functions.lease import app as lease
 from tests.support.clock import Clock
 from tests.support.lease_filters import EXAMPLES, fitting
-from tests.support.leases import a_pool, a_record, an_event
+from tests.support.leases import a_pool, a_record, an_event, respond
 from tests.support.servers import ROOT, free_port
 
 SETTINGS = Settings(allow_loopback=True)
@@ -33,7 +32,7 @@ ID = "0" * 32 + ".1"
 
 def call(pool: Pool, event: dict[str, Any], settings: Settings = SETTINGS) -> tuple[int, Any]:
     """The status and the body of an answer."""
-    response = api.answer(event, pool, settings)
+    response = respond(event, pool, settings)
     return response["statusCode"], json.loads(response.get("body", "null"))
 
 
@@ -160,7 +159,7 @@ def test_retry_after_comes_as_the_target_sent_it(
     told = {"outcome": "rate_limited", "retry_after": text}
     assert call(pool, an_event("POST /leases/{id}/release", told, lease_id=granted))[0] == 204
 
-    response = api.answer(an_event("POST /leases", {"target": "shop.example"}), pool, SETTINGS)
+    response = respond(an_event("POST /leases", {"target": "shop.example"}), pool, SETTINGS)
 
     if most:
         assert response["statusCode"] == 409
@@ -188,7 +187,7 @@ def test_an_empty_pool_says_why_and_when(valkey_url: str) -> None:
     pool = a_pool(valkey_url, a_record(1), a_record(2, https=False))
     call(pool, an_event("POST /leases", {"https": True}, x_proxypool_owner="bob"))
 
-    response = api.answer(an_event("POST /leases", {"https": True}), pool, SETTINGS)
+    response = respond(an_event("POST /leases", {"https": True}), pool, SETTINGS)
 
     body = json.loads(response["body"])
     assert (response["statusCode"], body["type"]) == (409, "pool_empty")
@@ -199,20 +198,18 @@ def test_an_empty_pool_says_why_and_when(valkey_url: str) -> None:
 def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
     """Input 61: its role alone may name the owner; for anybody else the header is forbidden, not ignored."""
     pool, settings = a_pool(valkey_url, a_record(1), a_record(2)), Settings(worker_role_id="AROAWORKER")
-    by_role = {"requestContext": {"authorizer": {"iam": {"userId": "AROAWORKER:fetch_page"}}}}
-    by_other = {"requestContext": {"authorizer": {"iam": {"userId": "AROAOTHER:x"}}}}
-    for_ann = an_event("POST /leases", x_on_behalf_of="ann")
-
-    granted = call(pool, for_ann | by_role, settings)
+    by_role = {"iam": {"userId": "AROAWORKER:fetch_page"}}
+    by_other = {"iam": {"userId": "AROAOTHER:x"}}
+    granted = call(pool, an_event("POST /leases", by=by_role, x_on_behalf_of="ann"), settings)
 
     assert granted[0] == 201
     assert [lease.id for lease in pool.list_leases("ann")] == [granted[1]["id"]]
     assert pool.list_leases("AROAWORKER") == []
     for event, deployed in (
-        (for_ann | by_other, settings),
-        (for_ann | by_role, Settings()),
-        (an_event("POST /leases", x_on_behalf_of="a|b") | by_role, settings),
-        (for_ann, Settings(allow_loopback=True)),
+        (an_event("POST /leases", by=by_other, x_on_behalf_of="ann"), settings),
+        (an_event("POST /leases", by=by_role, x_on_behalf_of="ann"), Settings()),
+        (an_event("POST /leases", by=by_role, x_on_behalf_of="a|b"), settings),
+        (an_event("POST /leases", x_on_behalf_of="ann"), Settings(allow_loopback=True)),
     ):
         assert call(pool, event, deployed)[0] == 403
 
@@ -220,13 +217,13 @@ def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
 def test_the_owner_is_the_role_or_the_tokens_subject(valkey_url: str) -> None:
     """Input 61: neither sees the other's leases."""
     pool = a_pool(valkey_url, a_record(1))
-    iam = {"requestContext": {"authorizer": {"iam": {"userId": "AROATEAM:session-1"}}}}
-    jwt = {"requestContext": {"authorizer": {"jwt": {"claims": {"sub": "team-2"}}}}}
-    granted = call(pool, an_event("POST /leases") | iam, Settings())[1]
+    iam = {"iam": {"userId": "AROATEAM:session-1"}}
+    jwt = {"jwt": {"claims": {"sub": "team-2"}}}
+    granted = call(pool, an_event("POST /leases", by=iam), Settings())[1]
 
-    assert call(pool, an_event("GET /leases") | iam, Settings())[1]["leases"] == [granted]
-    assert call(pool, an_event("GET /leases") | jwt, Settings())[1]["leases"] == []
-    assert call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"]) | jwt, Settings())[0] == 404
+    assert call(pool, an_event("GET /leases", by=iam), Settings())[1]["leases"] == [granted]
+    assert call(pool, an_event("GET /leases", by=jwt), Settings())[1]["leases"] == []
+    assert call(pool, an_event("DELETE /leases/{id}", lease_id=granted["id"], by=jwt), Settings())[0] == 404
     assert [lease.id for lease in pool.list_leases("AROATEAM")] == [granted["id"]]
 
 
@@ -263,7 +260,7 @@ def test_a_thousand_requests_at_once_are_ten_leases_and_spread_out_refusals(valk
     pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
 
     def ask(number: int) -> dict[str, Any]:
-        return api.answer(an_event("POST /leases", {}, x_proxypool_owner=f"owner-{number % 2}"), pool, SETTINGS)
+        return respond(an_event("POST /leases", {}, x_proxypool_owner=f"owner-{number % 2}"), pool, SETTINGS)
 
     with ThreadPoolExecutor(50) as threads:
         answers = list(threads.map(ask, range(1_000)))
@@ -316,7 +313,7 @@ def test_an_unreachable_or_silent_redis_is_503_within_three_seconds(valkey_url: 
             pool = replace(pool, cache=replace(pool.cache, url=f"redis://127.0.0.1:{port}", _free=[]))
             started = time.monotonic()
 
-            response = api.answer(an_event("POST /leases"), pool, SETTINGS)
+            response = respond(an_event("POST /leases"), pool, SETTINGS)
 
             assert time.monotonic() - started < 20
             assert response["statusCode"] == 503
@@ -360,7 +357,7 @@ def test_the_lease_function_imports_no_heavy_library() -> None:
 
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
-    assert "proxypool.leases.api" in found.split()
+    assert "proxypool.leases.operations" in found.split()
     assert not heavy & set(found.split())
 
 

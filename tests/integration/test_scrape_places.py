@@ -14,8 +14,10 @@ from proxypool.errors import Invalid, SourceError
 from proxypool.manage.service import Manager
 from proxypool.queues import ScrapeMessage
 from proxypool.sources import places
+from proxypool.sources.api import SOURCE_FIELDS
 from proxypool.sources.places import Places
 from proxypool.telemetry import log
+from proxypool.web import read_fields
 
 from tests.support.scrape import ListServer, Pool, addresses, list_server
 
@@ -52,7 +54,7 @@ def _secret(text: str) -> None:
 
 def test_an_uploaded_list_is_scraped(pool: Pool, manager: Manager) -> None:
     """POST /sources, POST /sources/{id}/upload, PUT, scrape: a list of any length, past the API's 64 KB."""
-    manager.add_source({"id": "big", "s3": "uploads/big"})
+    manager.add_source(read_fields({"id": "big", "s3": "uploads/big"}, SOURCE_FIELDS))
     with pytest.raises(SourceError, match="no_object"):
         pool.scrape("big")
     answer = manager.upload("big")
@@ -62,7 +64,7 @@ def test_an_uploaded_list_is_scraped(pool: Pool, manager: Manager) -> None:
 
     assert answer["key"] == "uploads/big"
     assert pool.scrape("big").new == 40
-    manager.add_source({"id": "other", "inline": "8.8.8.8:80"})
+    manager.add_source(read_fields({"id": "other", "inline": "8.8.8.8:80"}, SOURCE_FIELDS))
     with pytest.raises(Invalid):
         manager.upload("other")
 

@@ -10,13 +10,12 @@ from uuid import uuid4
 
 import pytest
 from proxypool.errors import NotFound, VersionConflict
-from proxypool.leases import session_api
 from proxypool.leases.cache import Cache
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
 from tests.support.clock import Clock
-from tests.support.leases import a_pool, an_event
+from tests.support.leases import a_pool, an_event, respond
 
 SETTINGS = Settings(allow_loopback=True)
 COOKIE = {"name": "sid", "value": "1", "domain": "shop.example"}
@@ -37,11 +36,12 @@ def sessions(cache: Cache) -> Sessions:
 @pytest.fixture
 def ask(valkey_url: str) -> Iterator[Callable[..., tuple[int, Any]]]:
     """One call of the sessions' API."""
-    sessions = Sessions(a_pool(valkey_url).cache, 3_600, 86_400)
+    pool = a_pool(valkey_url)
+    sessions = Sessions(pool.cache, 3_600, 86_400)
 
     def call(method: str, name: str, body: object = None, owner: str = "ann") -> tuple[int, Any]:
         event = an_event(f"{method} /sessions/{{id}}", body, lease_id=name, x_proxypool_owner=owner)
-        response = session_api.answer(event, sessions, SETTINGS)
+        response = respond(event, pool, SETTINGS, sessions)
         return response["statusCode"], json.loads(response.get("body", "null"))
 
     yield call

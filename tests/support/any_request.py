@@ -36,15 +36,14 @@ def modes(routes: Iterable[str]) -> list[tuple[str, GenerationMode]]:
     return found
 
 
-def event_of(route: str, case: Any) -> dict[str, Any]:
-    """The case as an event (payload 2.0)."""
-    given = str((case.path_parameters or {}).get("id", ""))
+def event_of(route: str, case: Any, *, path_id: str = "") -> dict[str, Any]:
+    """The case as an event (payload 2.0); `path_id` goes before the case's own id."""
+    given = path_id or str((case.path_parameters or {}).get("id", ""))
     body = case.body if isinstance(case.body, dict | list | str | int | float | bool) or case.body is None else None
     headers = {name.lower(): str(text) for name, text in (case.headers or {}).items()}
     return {
         "version": "2.0", "routeKey": route, "rawPath": route.partition(" ")[2].replace("{id}", quote(given, safe="")),
         "headers": headers | JSON,
-        "pathParameters": {"id": given} if "{id}" in route else {},
         "queryStringParameters": {key: str(value) for key, value in (case.query or {}).items()},
         "body": json.dumps(body) if body is not None else None, "isBase64Encoded": False,
         "requestContext": {"stage": "$default", "http": {"method": route.partition(" ")[0]}},

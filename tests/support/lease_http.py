@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from proxypool import web
-from proxypool.leases import api, session_api
 from proxypool.leases.pool import Pool
 from proxypool.leases.sessions import Sessions
 from proxypool.settings import Settings
 
-_PATHS = ((r"/leases/release", "/leases/release"), (r"/leases/([^/]+)/(renew|report|release)", "/leases/{id}/%s"),
-          (r"/leases/([^/]+)", "/leases/{id}"), (r"/sessions/([^/]+)", "/sessions/{id}"), (r"/leases", "/leases"))  # fmt: skip
+from tests.support.leases import respond
 
 
 @contextmanager
@@ -32,9 +29,8 @@ def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = la
         def _answer(self) -> None:
             length = int(self.headers.get("content-length", 0))
             event = _event(self.command, self.path, dict(self.headers.items()), self.rfile.read(length))
-            before(event["routeKey"])
-            answer = session_api.answer if self.path.startswith("/sessions") else api.answer
-            response: web.Response = answer(event, sessions if answer is session_api.answer else pool, settings)  # type: ignore[arg-type]
+            before(_route(self.command, self.path))
+            response = respond(event, pool, settings, sessions)
             body = str(response.get("body", "")).encode()
             self.send_response(response["statusCode"])
             for name, value in response["headers"].items():
@@ -60,21 +56,20 @@ def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = la
         thread.join(5)
 
 
+def _route(method: str, path: str) -> str:
+    """The route that the request is for, e.g. "POST /leases/{id}/renew"."""
+    _, room, *rest = path.split("/")
+    if rest and rest != ["release"]:
+        rest[0] = "{id}"
+    return f"{method} /{'/'.join([room, *rest])}"
+
+
 def _event(method: str, path: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:
-    for pattern, route in _PATHS:
-        found = re.fullmatch(pattern, path)
-        if found:
-            key = route % found[2] if "%s" in route else route
-            ids = {"id": found[1]} if found.groups() else {}
-            break
-    else:
-        key, ids = path, {}
     return {
-        "routeKey": f"{method} {key}",
+        "routeKey": "$default",
         "rawPath": path,
         "headers": {name.lower(): value for name, value in headers.items()},
-        "pathParameters": ids,
-        "requestContext": {},
+        "requestContext": {"stage": "$default", "http": {"method": method}},
         "body": body.decode() or None,
     }
 

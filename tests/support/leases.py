@@ -6,12 +6,15 @@ import json
 import uuid
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
-from proxypool import clock
+from proxypool import clock, router, web
+from proxypool.leases import operations
 from proxypool.leases.build import cache_of, pool_of
 from proxypool.leases.cache import Cache
 from proxypool.leases.index import Index
 from proxypool.leases.pool import Pool
+from proxypool.leases.sessions import Sessions
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from proxypool.settings import Settings
@@ -55,16 +58,28 @@ def keys_of(cache: Cache) -> list[str]:
     return list(cache.command("KEYS", f"{cache.keys.tag}:*"))
 
 
-def an_event(route: str, body: object = None, *, lease_id: str = "", **headers: str) -> dict[str, Any]:
-    """An HTTP API event (payload 2.0) of the local stack."""
+def an_event(route: str, body: object = None, *, lease_id: str = "", by: Any = None, **headers: str) -> dict[str, Any]:
+    """An HTTP API event (payload 2.0); `lease_id` is the {id} of the path, `by` the authorizer (none: the local stack)."""
+    method, _, path = route.partition(" ")
     return {
-        "routeKey": route,
-        "rawPath": route.partition(" ")[2],
+        "routeKey": "$default",
+        "rawPath": path.replace("{id}", quote(lease_id, safe="")),
         "headers": {
             "content-type": "application/json",
             **{name.replace("_", "-"): text for name, text in headers.items()},
         },
-        "pathParameters": {"id": lease_id} if lease_id else {},
-        "requestContext": {},
+        "requestContext": {"stage": "$default", "http": {"method": method}, "authorizer": by},
         "body": body if isinstance(body, str) else None if body is None else json.dumps(body),
     }
+
+
+def respond(event: dict[str, Any], pool: Pool, settings: Settings, sessions: Sessions | None = None) -> web.Response:
+    """The response of the lease routes over this pool; errors that are no ApiError are raised."""
+
+    def kept() -> Sessions:
+        return sessions or Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
+
+    def fail(error: Exception, _: web.Event) -> None:
+        raise error
+
+    return router.answer(event, lambda: operations.router(settings, lambda: pool, kept), on_error=fail)

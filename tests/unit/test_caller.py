@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from proxypool import caller
+from proxypool.caller import Right
 from proxypool.errors import Forbidden, Unidentified
 
 
@@ -22,7 +24,7 @@ from proxypool.errors import Forbidden, Unidentified
 def test_the_owner_comes_from_the_request_context(context: dict[str, Any], owner: str) -> None:
     """Inputs 61 and 63: a header or body cannot name another owner, and no name leaves its place in a key."""
     event = {"requestContext": context, "headers": {"x-proxypool-owner": "other"}, "body": '{"owner":"other"}'}
-    assert caller.owner(event, local=False) == owner
+    assert caller.identify(event, local=False).owner == owner
 
 
 @pytest.mark.parametrize(
@@ -34,35 +36,59 @@ def test_a_token_names_no_identity_of_the_account(subject: str | None, local: bo
     context = {"accountId": "123456789012", "authorizer": {"jwt": {"claims": {"sub": subject}, "scopes": None}}}
 
     with pytest.raises(Unidentified):
-        caller.owner({"requestContext": context, "headers": {"x-proxypool-owner": "me"}}, local=local)
+        caller.identify({"requestContext": context, "headers": {"x-proxypool-owner": "me"}}, local=local)
 
 
 def test_nobody_is_nobody_on_aws_and_local_on_a_laptop() -> None:
     with pytest.raises(Unidentified):
-        caller.owner({"headers": {"x-proxypool-owner": "me"}}, local=False)
-    assert caller.owner({}, local=True) == "local"
-    assert caller.owner({"headers": {"x-proxypool-owner": "me"}}, local=True) == "me"
+        caller.identify({"headers": {"x-proxypool-owner": "me"}}, local=False)
+    assert caller.identify({}, local=True).owner == "local"
+    assert caller.identify({"headers": {"x-proxypool-owner": "me"}}, local=True).owner == "me"
 
 
 @pytest.mark.parametrize(
-    ("authorizer", "may"),
+    ("authorizer", "scopes"),
     [
-        ({"iam": {"userId": "A:b"}}, True),  # the caller's policy has decided
-        ({"jwt": {"claims": {"sub": "a", "scope": "read admin"}}}, True),
-        ({"jwt": {"claims": {"sub": "a"}, "scopes": ["admin"]}}, True),
-        (
-            {"jwt": {"claims": {"sub": "a", "scp": "[read admin]"}, "scopes": None}},
-            True,
-        ),  # a list, as the gateway shows it
-        ({"jwt": {"claims": {"sub": "a", "scope": "administrator"}}}, False),
-        ({"jwt": {"claims": {"sub": "a"}}}, False),
+        ({"iam": {"userId": "A:b"}}, None),
+        ({"jwt": {"claims": {"sub": "a", "scope": "read admin"}}}, {"read", "admin"}),
+        ({"jwt": {"claims": {"sub": "a"}, "scopes": ["admin"]}}, {"admin"}),
+        ({"jwt": {"claims": {"sub": "a", "scp": "[read admin]"}, "scopes": None}}, {"read", "admin"}),  # a list
+        ({"jwt": {"claims": {"sub": "a"}}}, set()),
+        ({"iam": {"userId": "A:b"}, "jwt": {"claims": {"scope": "read"}}}, {"read"}),  # a token never widens to all
     ],
 )
-def test_a_token_needs_the_scope(authorizer: dict[str, Any], may: bool) -> None:
+def test_the_scopes_are_those_of_the_token(authorizer: dict[str, Any], scopes: set[str] | None) -> None:
+    """Input 61: wherever the issuer writes them; without a token there are none to ask for."""
+    assert caller.identify({"requestContext": {"authorizer": authorizer}}, local=False).scopes == scopes
+
+
+@pytest.mark.parametrize(
+    ("scopes", "right", "is_allowed"),
+    [
+        (None, Right.OPERATOR, True),  # the caller's IAM policy decides
+        (["admin"], Right.OPERATOR, True),
+        (["administrator"], Right.OPERATOR, False),
+        ([], Right.OPERATOR, False),
+        ([], Right.USER, True),
+        (["admin"], None, False),  # a right that nobody has heard of
+        (None, "operator", False),
+    ],
+)
+def test_a_right_is_refused_unless_it_is_held(scopes: list[str] | None, right: Any, is_allowed: bool) -> None:
+    """Input 61: denied by default."""
+    found = caller.Caller(owner="a", scopes=None if scopes is None else frozenset(scopes), is_local=False)
+
+    with nullcontext() if is_allowed else pytest.raises(Forbidden):
+        found.require(right, admin_scope="admin")
+
+
+@pytest.mark.parametrize(
+    ("owner", "worker", "is_allowed"), [("AROAW", "AROAW", True), ("AROAX", "AROAW", False), ("", "", False)]
+)
+def test_only_the_worker_acts_for_another_owner(owner: str, worker: str, is_allowed: bool) -> None:
     """Input 61."""
-    event = {"requestContext": {"authorizer": authorizer}}
-    if may:
-        caller.require_scope(event, "admin")
-    else:
-        with pytest.raises(Forbidden):
-            caller.require_scope(event, "admin")
+    found = caller.Caller(owner=owner, scopes=None, is_local=False)
+
+    with nullcontext() if is_allowed else pytest.raises(Forbidden):
+        acting = caller.on_behalf({"headers": {"x-on-behalf-of": "ann"}}, found, worker_role_id=worker)
+        assert acting.owner == "ann"

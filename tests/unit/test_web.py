@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool import web
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotJson, PoolEmpty, TooLarge, UnsupportedMediaType
+from proxypool.errors import ApiError, Invalid, NotJson, PoolEmpty, TooLarge, UnsupportedMediaType
 
 JSON = {"content-type": "application/json"}
 FIELDS = {
@@ -151,17 +151,19 @@ def test_a_query_parameter_is_read_from_its_text_as_strictly_as_json(text: str, 
         assert web.read_query(event, FIELDS) | {"ttl": seconds, "fast": True} == web.read_query(event, FIELDS)
 
 
-def _asked(method: str, path: str) -> dict[str, Any]:
-    return {"rawPath": path, "requestContext": {"http": {"method": method}}}
-
-
-def test_a_known_path_says_what_it_takes_and_an_unknown_one_is_unknown() -> None:
-    routes = ["GET /leases", "POST /leases", "GET /leases/{id}", "POST /leases/{id}/renew"]
-
-    wrong = web.unknown(_asked("PUT", "/leases"), routes)
-
-    assert isinstance(wrong, MethodNotAllowed)
-    assert web.problem(wrong)["headers"]["allow"] == "GET, POST"
-    assert web.unknown(_asked("DELETE", "/leases/a"), routes).status == 405
-    for method, path in (("GET", "/lease"), ("GET", "/leases/"), ("GET", "/leases/a/b"), ("GET", "/leases/a")):
-        assert web.unknown(_asked(method, path), routes).status == 404
+@pytest.mark.parametrize(
+    ("stage", "raw", "path"),
+    [
+        ("$default", "/leases", "/leases"),
+        ("$default", "/prod/leases", "/prod/leases"),
+        ("prod", "/prod/leases", "/leases"),
+        ("prod", "/prod", ""),
+        ("prod", "/prod/prod/leases", "/prod/leases"),  # once
+        ("prod", "/production/leases", "/production/leases"),  # a whole segment
+        ("prod", "/leases", "/leases"),  # a domain of one's own may map the stage to its root
+        ("", "/leases", "/leases"),
+    ],
+)
+def test_the_stage_is_taken_off_the_path(stage: str, raw: str, path: str) -> None:
+    """API Gateway puts every stage but $default before rawPath."""
+    assert web.path({"rawPath": raw, "requestContext": {"stage": stage}}) == path

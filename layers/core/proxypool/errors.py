@@ -23,6 +23,7 @@ ProxyPoolError
 ├── ResultTooLarge            a job's result is over the bound (jobs.result)
 ├── LocalStackError           the stack on this machine (local.process)
 │   └── ApiRefused
+├── Denied                    a request that the local stack refuses (local.guard)
 ├── SocksRefused              the farm's proxy refuses a client (local.farm_socks)
 └── ApiError                  leaves the API as problem details; each class has its own status
     ├── 400 NotJson · 401 Unidentified · 403 Forbidden · 404 NotFound · 405 MethodNotAllowed

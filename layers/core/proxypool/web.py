@@ -10,11 +10,11 @@ import binascii
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proxypool.errors import ApiError, Invalid, MethodNotAllowed, NotFound, NotJson, TooLarge, UnsupportedMediaType
+from proxypool.errors import ApiError, Invalid, NotJson, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES: Final = 64 * 1024
 MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
@@ -49,11 +49,16 @@ def query(event: Event) -> dict[str, str]:
     return dict(event.get("queryStringParameters") or {})
 
 
-def unknown(event: Event, routes: Iterable[str]) -> ApiError:
-    """What to answer where no route fits: MethodNotAllowed where `routes` ("GET /a/{id}") know the path with other methods."""
-    path, asked = str(event.get("rawPath", "")).split("/"), _method(event)
-    allow = [method for method, _, known in (route.partition(" ") for route in routes) if _same(path, known.split("/"))]
-    return MethodNotAllowed(allow) if allow and asked not in allow else NotFound()
+def method(event: Event) -> str:
+    """The request's method, in capitals."""
+    return str(((event.get("requestContext") or {}).get("http") or {}).get("method", ""))
+
+
+def path(event: Event) -> str:
+    """The request's path without the stage, which API Gateway puts before it for every stage but `$default`."""
+    found, stage = str(event.get("rawPath", "")), str((event.get("requestContext") or {}).get("stage") or "$default")
+    prefix = f"/{stage}"
+    return found[len(prefix) :] if stage != "$default" and f"{found}/".startswith(f"{prefix}/") else found
 
 
 def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # the cold start of `lease` pays for the rest
 class Field:
     """What one member of a request must be. `kind` is str, int, float, bool, list (of str, or of objects with `items`) or dict
     (its members are read apart).
@@ -238,17 +243,6 @@ def _wrong_text(value: str, field: Field) -> str:
     return ""
 
 
-def _method(event: Event) -> str:
-    return str(((event.get("requestContext") or {}).get("http") or {}).get("method", ""))
-
-
-def _same(path: Sequence[str], known: Sequence[str]) -> bool:
-    """Whether the path is this one; a part in braces is any text."""
-    return len(path) == len(known) and all(
-        bool(part) if name.startswith("{") else part == name for part, name in zip(path, known, strict=True)
-    )
-
-
 def _decode(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
@@ -272,7 +266,7 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, value in pairs:
         if name in out:
-            raise ValueError("a key is there twice")
+            raise ValueError("duplicate key")
         out[name] = value
     return out
 

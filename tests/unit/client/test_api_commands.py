@@ -23,7 +23,7 @@ PROXY = {
     "anonymity": "elite",
     "score": 0.5,
 }
-GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
+GONE: Any = (404, {"type": "not_found", "title": "Not found"}, {})
 
 
 @pytest.fixture(name="service")
@@ -140,4 +140,4 @@ def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words:
     found = run(service, *words.split())
 
     assert (found.exit_code, found.stdout) == (Exit.EMPTY, "")
-    assert found.stderr == "proxypool: There is no such thing\n"
+    assert found.stderr == "proxypool: Not found\n"

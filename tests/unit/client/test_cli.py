@@ -22,7 +22,7 @@ LEASE = {
     "country": "us", "anonymity": "elite", "score": 0.5, "fence": "1-0", "expires_at": "2026-11-30T12:00:00.000Z", "ttl_seconds": 60,
 }  # fmt: skip
 EMPTY = (409, {"type": "pool_empty", "title": "none is free", "reasons": {"leased": 3}}, {"retry-after": "30"})
-GONE: Any = (404, {"type": "not_found", "title": "There is no such thing"}, {})
+GONE: Any = (404, {"type": "not_found", "title": "Not found"}, {})
 
 
 @pytest.fixture(name="service")
@@ -107,7 +107,7 @@ def test_a_proxy_that_brings_no_page_is_blamed_and_the_command_fails(service: Se
     ("answer", "code", "text"),
     [
         (EMPTY, Exit.EMPTY, "3 leased"),
-        (GONE, Exit.EMPTY, "no such thing"),
+        (GONE, Exit.EMPTY, "Not found"),
         ((401, {"type": "unidentified", "title": "no identity"}, {}), Exit.CREDENTIALS, "AWS_ACCESS_KEY_ID"),
         ((403, {"message": "Forbidden"}, {}), Exit.CREDENTIALS, "Forbidden"),
         ((422, {"type": "invalid", "title": "bad", "errors": [{"field": "ttl_seconds", "message": "no"}]}, {}),

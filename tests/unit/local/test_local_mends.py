@@ -27,16 +27,16 @@ def test_each_operation_becomes_a_route_that_nobody_must_sign() -> None:
     assert "Body" not in resources["Api"]["Properties"]
 
 
-def test_the_route_of_all_other_requests_keeps_its_name() -> None:
-    """SAM writes it as a path of any method; API Gateway knows it by one word."""
-    integration = {"x-amazon-apigateway-integration": {"uri": "arn"}}
-    body = {"paths": {"$default": {"x-amazon-apigateway-any-method": integration}}}
+def test_routes_of_any_method_and_the_default_route_get_the_gateways_names() -> None:
+    """SAM writes $default as a path of any method."""
+    any_method = {"x-amazon-apigateway-any-method": {"x-amazon-apigateway-integration": {"uri": "arn"}}}
+    body = {"paths": {"$default": any_method, "/leases/{proxy+}": any_method}}
     resources: dict[str, Any] = {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": body}}}
 
     httpapi.explode(resources)
 
     routes = [item["Properties"] for item in resources.values() if item["Type"].endswith("::Route")]
-    assert [route["RouteKey"] for route in routes] == ["$default"]
+    assert [route["RouteKey"] for route in routes] == ["$default", "ANY /leases/{proxy+}"]
 
 
 def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:

@@ -1,4 +1,4 @@
-"""The API's document: made of the routes' tables, checked in, and the same as the template's routes."""
+"""The API's document: made from the tables of routes, and checked in."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import schemathesis
-from proxypool.leases import session_api
-from proxypool.leases.api import ROUTES
-from proxypool.local import template
-from proxypool.manage import openapi, routes
+from proxypool.manage import openapi
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from tests.support.servers import ROOT
@@ -21,28 +18,11 @@ OPERATIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def _routes_of(function: str) -> set[str]:
-    events = template.load(ROOT / "template.yaml")["Resources"][function]["Properties"]["Events"].values()
-    keys = (event["Properties"] for event in events if event["Type"] == "HttpApi")
-    return {f"{key['Method']} {key['Path']}" for key in keys if "Path" in key}
-
-
 def test_the_document_that_is_checked_in_is_the_one_that_the_tables_make() -> None:
     """Else: `make openapi`."""
     file = ROOT / "layers/core/proxypool" / openapi.FILE
 
     assert file.read_text(encoding="utf-8") == openapi.text()
-
-
-def test_the_document_has_the_templates_routes_and_no_other() -> None:
-    """Both ways."""
-    assert set(openapi.routes(DOCUMENT)) == _routes_of("LeaseFunction") | _routes_of("ManageFunction")
-
-
-def test_each_function_answers_the_routes_that_the_template_gives_it() -> None:
-    """A route without code, or code without a route, is a 404 that nobody meant."""
-    assert {*ROUTES, *session_api.ROUTES} == _routes_of("LeaseFunction")
-    assert set(routes.ROUTES) == _routes_of("ManageFunction")
 
 
 def test_the_document_is_valid_openapi() -> None:

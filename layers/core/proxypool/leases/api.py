@@ -1,25 +1,24 @@
-"""The routes of the lease function: a dictionary, declarative fields, one call each. Standard library only, for a short cold start."""
+"""The fields and calls of the lease routes; `leases/operations.py` puts them into the table. Standard library only."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from proxypool_client.outcome import Outcome
 
-from proxypool import caller, clock, web
-from proxypool.errors import ApiError, Forbidden, Invalid, NotFound
+from proxypool import clock, web
+from proxypool.errors import Invalid
 from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.leases.sessions import SESSION_ID
+from proxypool.operation import ApiRequest, Reply
 from proxypool.proxies.proxy import ID_PATTERN
 from proxypool.settings import Settings
 
-KEY_HEADER: Final = "idempotency-key"
-_KEY: Final = re.compile(r"[\x21-\x7e]{1,128}")
-_LEASE_ID: Final = re.compile(r"[0-9a-f]{32}\.[0-9]{1,2}")
+KEY_HEADER: Final = "Idempotency-Key"
+LEASE_ID: Final = r"[0-9a-f]{32}\.[0-9]{1,2}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
 MAX_EXCLUDED: Final = 1_000
@@ -58,83 +57,73 @@ _RETRY_AFTER: Final = web.Field(
     pattern=r"[0-9]{1,9}|[A-Z][a-z]{2}, [0-9A-Za-z :]{10,30}",
     description="The target's Retry-After, as it sent it",
 )
+KEY_FIELD: Final = web.Field(
+    kind=str,
+    pattern=r"[\x21-\x7e]{1,128}",
+    description="Repeat it and you get the same leases, however often the request is sent",
+)
 RELEASE_FIELDS: Final = {"outcome": _OUTCOME, "retry_after": _RETRY_AFTER}
 REPORT_FIELDS: Final = {"outcome": replace(_OUTCOME, required=True), "retry_after": _RETRY_AFTER}
 RELEASE_MANY_FIELDS: Final = {
-    "leases": web.Field(kind=list, required=True, pattern=_LEASE_ID.pattern, max_items=MAX_RELEASED),
+    "leases": web.Field(kind=list, required=True, pattern=LEASE_ID, max_items=MAX_RELEASED),
     "outcome": _OUTCOME,
 }
 
 
-def answer(event: web.Event, pool: Pool, settings: Settings) -> web.Response:
-    """The response to an HTTP event; an ApiError becomes problem details."""
-    try:
-        route = ROUTES.get(str(event.get("routeKey")))
-        if route is None:
-            raise web.unknown(event, ROUTES)
-        return route(event, acting_owner(event, settings), pool, settings)
-    except ApiError as error:
-        return web.problem(error)
-
-
-def acting_owner(event: web.Event, settings: Settings) -> str:
-    """The caller, or the owner in X-On-Behalf-Of, which only the worker's role may send. Raises Forbidden."""
-    owner, other = caller.owner(event, local=settings.allow_loopback), web.header(event, caller.ON_BEHALF_HEADER)
-    if other is None:
-        return owner
-    if not settings.worker_role_id or owner != settings.worker_role_id or not caller.OWNER.fullmatch(other):
-        raise Forbidden()
-    return other
-
-
-def _acquire(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    values = web.read_fields(web.body_object(event, optional=True), lease_fields(settings))
+def acquire(request: ApiRequest[Pool]) -> Reply:
+    """POST /leases: 201 with new leases, 200 with those that the same idempotency key got before."""
+    values = request.body
     if values["at_least"] > values["count"]:
         raise Invalid([{"field": "at_least", "message": "must not be above count"}])
     if values["session_id"] and values["count"] > 1:
         raise Invalid([{"field": "count", "message": "must be 1 with session_id"}])
-    key = web.header(event, KEY_HEADER) or ""
-    if key and not _KEY.fullmatch(key):
-        raise Invalid([{"field": "Idempotency-Key", "message": "must be 1 to 128 printable ASCII characters"}])
-    leases, repeated = pool.acquire(owner, _request(values), key=key)
+    key = request.headers[KEY_HEADER] or ""
+    leases, repeated = request.service.acquire(request.caller.owner, _request(values), key=key)
     body = {"leases": [lease.json() for lease in leases]} if values["count"] > 1 else leases[0].json()
-    return web.respond(200 if repeated else 201, body)
+    return Reply(200 if repeated else 201, body)
 
 
-def _look_all(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    return web.respond(200, {"leases": [lease.json() for lease in pool.list_leases(owner)]})
+def list_leases(request: ApiRequest[Pool]) -> dict[str, Any]:
+    """GET /leases."""
+    return {"leases": [lease.json() for lease in request.service.list_leases(request.caller.owner)]}
 
 
-def _look(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    return web.respond(200, pool.get(owner, _lease_id(event)).json())
+def read_lease(request: ApiRequest[Pool]) -> dict[str, Any]:
+    """GET /leases/{id}; raises NotFound."""
+    return request.service.get(request.caller.owner, request.id).json()
 
 
-def _renew(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    lease_id = _lease_id(event)
-    values = web.read_fields(web.body_object(event, optional=True), renew_fields(settings))
-    return web.respond(200, pool.renew(owner, lease_id, values["ttl_seconds"]).json())
+def renew(request: ApiRequest[Pool]) -> dict[str, Any]:
+    """POST /leases/{id}/renew; raises NotFound."""
+    return request.service.renew(request.caller.owner, request.id, request.body["ttl_seconds"]).json()
 
 
-def _release(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    lease_id = _lease_id(event)
-    values = web.read_fields(web.body_object(event, optional=True), RELEASE_FIELDS)
+def drop(request: ApiRequest[Pool]) -> None:
+    """DELETE /leases/{id}: a release without an outcome; raises NotFound."""
+    request.service.release(request.caller.owner, request.id)
+
+
+def release(request: ApiRequest[Pool]) -> None:
+    """POST /leases/{id}/release; raises NotFound."""
+    values = request.body
     outcome = Outcome(values["outcome"]) if values["outcome"] else None
-    pool.release(owner, lease_id, outcome, retry_after=_retry_after(values["retry_after"]))
-    return web.respond(204)
+    retry_after = _retry_after(values["retry_after"])
+    request.service.release(request.caller.owner, request.id, outcome, retry_after=retry_after)
 
 
-def _release_many(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    values = web.read_fields(web.body_object(event), RELEASE_MANY_FIELDS)
+def release_many(request: ApiRequest[Pool]) -> dict[str, Any]:
+    """POST /leases/release: how many were released, and the ids that are no live lease of the caller."""
+    values = request.body
     outcome = Outcome(values["outcome"]) if values["outcome"] else None
-    unknown = pool.release_many(owner, values["leases"], outcome)
-    return web.respond(200, {"released": len(values["leases"]) - len(unknown), "unknown": unknown})
+    unknown = request.service.release_many(request.caller.owner, values["leases"], outcome)
+    return {"released": len(values["leases"]) - len(unknown), "unknown": unknown}
 
 
-def _report(event: web.Event, owner: str, pool: Pool, settings: Settings) -> web.Response:
-    lease_id = _lease_id(event)
-    values = web.read_fields(web.body_object(event), REPORT_FIELDS)
-    pool.report(owner, lease_id, Outcome(values["outcome"]), retry_after=_retry_after(values["retry_after"]))
-    return web.respond(204)
+def report(request: ApiRequest[Pool]) -> None:
+    """POST /leases/{id}/report; raises NotFound."""
+    values = request.body
+    retry_after = _retry_after(values["retry_after"])
+    request.service.report(request.caller.owner, request.id, Outcome(values["outcome"]), retry_after=retry_after)
 
 
 def _retry_after(text: str | None) -> int | None:
@@ -149,33 +138,11 @@ def _retry_after(text: str | None) -> int | None:
         raise Invalid([{"field": "retry_after", "message": "must be seconds or an HTTP date"}]) from error
 
 
-Route = Callable[[web.Event, str, Pool, Settings], web.Response]
-ROUTES: Final[dict[str, Route]] = {
-    "POST /leases": _acquire,
-    "GET /leases": _look_all,
-    "GET /leases/{id}": _look,
-    "DELETE /leases/{id}": _release,
-    "POST /leases/{id}/release": _release,
-    "POST /leases/release": _release_many,
-    "POST /leases/{id}/renew": _renew,
-    "POST /leases/{id}/report": _report,
-}
-"""The HTTP API's route keys."""
-
-
 def _ttl(settings: Settings) -> web.Field:
     return web.Field(kind=int, default=settings.lease_seconds, minimum=1, maximum=settings.max_lease_seconds)
 
 
-def _lease_id(event: web.Event) -> str:
-    """The id in the path; raises NotFound for text that is not a lease id."""
-    lease_id = str((event.get("pathParameters") or {}).get("id", ""))
-    if not _LEASE_ID.fullmatch(lease_id):
-        raise NotFound()
-    return lease_id
-
-
-def _request(values: dict[str, Any]) -> Request:
+def _request(values: Mapping[str, Any]) -> Request:
     return Request(
         ttl_seconds=values["ttl_seconds"],
         count=values["count"],

@@ -1,108 +1,150 @@
-"""The lease routes, as the OpenAPI document tells of them."""
+"""The routes of leases and sessions. `lease` imports this at its cold start: standard library only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from proxypool import caller
+from proxypool.caller import Right
 from proxypool.errors import IdempotencyConflict, Paused, PoolEmpty, QuotaExceeded, Rebuilding, VersionConflict
-from proxypool.leases.api import RELEASE_FIELDS, RELEASE_MANY_FIELDS, REPORT_FIELDS, lease_fields, renew_fields
-from proxypool.leases.session_api import MEMBERS, SESSION_SCHEMA
-from proxypool.operation import INSTANT, SHARE, TEXT, TRUTH, WHOLE, Operation, Schema, maybe, one_of, ref, rows, shape
-from proxypool.proxies.proxy import Anonymity, Protocol
-from proxypool.settings import Settings
-from proxypool.web import Field
-
-KEY: Final = Field(
-    kind=str,
-    pattern=r"[\x21-\x7e]{1,128}",
-    description="Repeat it and you get the same leases, however often the request is sent",
+from proxypool.leases import api, session_api
+from proxypool.leases.pool import Pool
+from proxypool.leases.sessions import SESSION_ID, Sessions
+from proxypool.operation import (
+    BOOLEAN,
+    FRACTION,
+    INSTANT,
+    INTEGER,
+    TEXT,
+    Operation,
+    Schema,
+    array,
+    nullable,
+    object_,
+    one_of,
+    ref,
 )
+from proxypool.proxies.proxy import Anonymity, Protocol
+from proxypool.router import Mount, Router
+from proxypool.settings import Settings
+from proxypool.web import Event
 
-_LEASE: Final = shape(
+_LEASE: Final = object_(
     id=TEXT,
     proxy_id=TEXT,
     proxy_url={**TEXT, "description": "With the proxy's credentials, percent-encoded"},
     protocol=one_of(*Protocol),
-    exit_ip=maybe(TEXT),
-    country=maybe(TEXT),
-    anonymity=maybe(one_of(*Anonymity)),
-    score=SHARE,
+    exit_ip=nullable(TEXT),
+    country=nullable(TEXT),
+    anonymity=nullable(one_of(*Anonymity)),
+    score=FRACTION,
     fence={
         **TEXT,
         "description": "`ms-seq`: two numbers that only grow for one proxy",
         "pattern": "^[0-9]+-[0-9]+$",
     },
     expires_at=INSTANT,
-    ttl_seconds={**WHOLE, "description": "From the grant to the end"},
+    ttl_seconds={**INTEGER, "description": "From the grant to the end"},
 )
 _OF_A_SESSION: Final[Mapping[str, Schema]] = {
     "session_id": {**TEXT, "description": "Only where the lease is a session's"},
     "moved": {
-        **TRUTH,
+        **BOOLEAN,
         "description": "Likewise: whether the session has just left the proxy that it had, or its name there",
     },
 }
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Lease": {**_LEASE, "properties": _LEASE["properties"] | _OF_A_SESSION},
-    "Leases": shape(leases=rows(ref("Lease"))),
-    "SavedSession": shape(id=TEXT, version=WHOLE, ttl_seconds=WHOLE),
-    "Session": shape(
-        id=TEXT, version=WHOLE, ttl_seconds=WHOLE, **{name: MEMBERS[name] for name in ("cookies", "tokens", "headers")}
+    "Leases": object_(leases=array(ref("Lease"))),
+    "SavedSession": object_(id=TEXT, version=INTEGER, ttl_seconds=INTEGER),
+    "Session": object_(
+        id=TEXT,
+        version=INTEGER,
+        ttl_seconds=INTEGER,
+        **{name: session_api.MEMBERS[name] for name in ("cookies", "tokens", "headers")},
     ),
 }
 """The shapes of the answers."""
 
 
-def operations(settings: Settings) -> tuple[Operation, ...]:
-    """The routes, with the limits of these settings."""
+def lease_operations(settings: Settings) -> tuple[Operation[Pool], ...]:
+    """The routes of leases, with the limits of these settings."""
     one, either = ref("Lease"), {"oneOf": [ref("Lease"), ref("Leases")]}
     return (
         Operation(
-            route="POST /leases", name="acquireLease", summary="Lease a proxy, yours alone for a while",
-            description="One lease where `count` is 1, else `leases`. 200 repeats what the same Idempotency-Key got before.",
-            body=lease_fields(settings), is_body_required=False, headers={"Idempotency-Key": KEY},
+            route="POST /leases", name="acquireLease", summary="Lease a proxy for exclusive use", right=Right.USER,
+            description="One lease where `count` is 1, else `leases`. 200 repeats the answer to the same Idempotency-Key.",
+            call=api.acquire, body=api.lease_fields(settings), is_body_required=False, headers={api.KEY_HEADER: api.KEY_FIELD},
             answers={201: either, 200: either},
             errors=(PoolEmpty, IdempotencyConflict, QuotaExceeded, Rebuilding, Paused),
         ),
         Operation(
-            route="GET /leases", name="listLeases", summary="Your live leases, soonest end first",
-            answers={200: ref("Leases")}, errors=(Rebuilding,),
+            route="GET /leases", name="listLeases", summary="Your live leases, in order of expiry", right=Right.USER,
+            call=api.list_leases, answers={200: ref("Leases")}, errors=(Rebuilding,),
         ),
         Operation(
-            route="GET /leases/{id}", name="readLease", summary="One of your live leases",
-            answers={200: one}, errors=(Rebuilding,),
+            route="GET /leases/{id}", name="readLease", summary="One of your live leases", right=Right.USER,
+            call=api.read_lease, id_pattern=api.LEASE_ID, answers={200: one}, errors=(Rebuilding,),
         ),
         Operation(
-            route="DELETE /leases/{id}", name="dropLease", summary="Give a proxy back without an outcome",
+            route="DELETE /leases/{id}", name="dropLease", summary="Release a lease without an outcome", right=Right.USER,
+            call=api.drop, id_pattern=api.LEASE_ID, answers={204: None}, errors=(Rebuilding,),
+        ),
+        Operation(
+            route="POST /leases/{id}/release", name="releaseLease", summary="Release a lease and report its outcome",
+            right=Right.USER, call=api.release, id_pattern=api.LEASE_ID, body=api.RELEASE_FIELDS, is_body_required=False,
             answers={204: None}, errors=(Rebuilding,),
         ),
         Operation(
-            route="POST /leases/{id}/release", name="releaseLease", summary="Give a proxy back, and say what you found",
-            body=RELEASE_FIELDS, is_body_required=False, answers={204: None}, errors=(Rebuilding,),
+            route="POST /leases/{id}/renew", name="renewLease", summary="Extend a lease", right=Right.USER,
+            call=api.renew, id_pattern=api.LEASE_ID, body=api.renew_fields(settings), is_body_required=False,
+            answers={200: one}, errors=(Rebuilding,),
         ),
         Operation(
-            route="POST /leases/{id}/renew", name="renewLease", summary="Keep a lease longer",
-            body=renew_fields(settings), is_body_required=False, answers={200: one}, errors=(Rebuilding,),
+            route="POST /leases/{id}/report", name="reportOutcome", summary="Report an outcome and keep the lease",
+            right=Right.USER, call=api.report, id_pattern=api.LEASE_ID, body=api.REPORT_FIELDS,
+            answers={204: None}, errors=(Rebuilding,),
         ),
         Operation(
-            route="POST /leases/{id}/report", name="reportOutcome", summary="Say what you found, and keep the lease",
-            body=REPORT_FIELDS, answers={204: None}, errors=(Rebuilding,),
-        ),
-        Operation(
-            route="POST /leases/release", name="releaseLeases", summary="Give many back at once",
-            body=RELEASE_MANY_FIELDS, answers={200: shape(released=WHOLE, unknown=rows(TEXT))}, errors=(Rebuilding,),
-        ),
-        Operation(
-            route="GET /sessions/{id}", name="readSession", summary="What a login left behind; its end moves on",
-            answers={200: ref("Session")},
-        ),
-        Operation(
-            route="PUT /sessions/{id}", name="saveSession", summary="Store a session over the version that you read",
-            schema=SESSION_SCHEMA, answers={200: ref("SavedSession"), 201: ref("SavedSession")}, errors=(VersionConflict,),
-        ),
-        Operation(
-            route="DELETE /sessions/{id}", name="endSession", summary="Remove a session", answers={204: None},
+            route="POST /leases/release", name="releaseLeases", summary="Release several leases", right=Right.USER,
+            call=api.release_many, body=api.RELEASE_MANY_FIELDS,
+            answers={200: object_(released=INTEGER, unknown=array(TEXT))}, errors=(Rebuilding,),
         ),
     )  # fmt: skip
+
+
+def session_operations() -> tuple[Operation[Sessions], ...]:
+    """The routes of sessions."""
+    return (
+        Operation(
+            route="GET /sessions/{id}", name="readSession", summary="Read a session and extend its idle time",
+            right=Right.USER, call=session_api.get, id_pattern=SESSION_ID, answers={200: ref("Session")},
+        ),
+        Operation(
+            route="PUT /sessions/{id}", name="saveSession", summary="Store a session if its version is the one you read",
+            right=Right.USER, call=session_api.put, id_pattern=SESSION_ID, body_schema=session_api.SESSION_SCHEMA,
+            max_body_bytes=session_api.MAX_SESSION_BYTES,
+            answers={201: ref("SavedSession"), 200: ref("SavedSession")}, errors=(VersionConflict,),
+        ),
+        Operation(
+            route="DELETE /sessions/{id}", name="endSession", summary="Remove a session", right=Right.USER,
+            call=session_api.delete, id_pattern=SESSION_ID, answers={204: None},
+        ),
+    )  # fmt: skip
+
+
+def router(settings: Settings, pool: Callable[[], Pool], sessions: Callable[[], Sessions]) -> Router:
+    """The router of `lease`. The worker's role may name the owner that it acts for."""
+
+    def identify(event: Event) -> caller.Caller:
+        found = caller.identify(event, local=settings.allow_loopback)
+        return caller.on_behalf(event, found, worker_role_id=settings.worker_role_id)
+
+    return Router(
+        Mount(lease_operations(settings), pool),
+        Mount(session_operations(), sessions),
+        identify=identify,
+        admin_scope=settings.admin_scope,
+    )

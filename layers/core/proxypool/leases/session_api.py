@@ -1,15 +1,13 @@
-"""The routes of sessions: GET, PUT and DELETE /sessions/{id}. Standard library only."""
+"""The calls of the session routes: GET, PUT and DELETE /sessions/{id}. Standard library only."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from proxypool import web
-from proxypool.errors import ApiError, Invalid
-from proxypool.leases.api import acting_owner
+from proxypool.errors import Invalid
 from proxypool.leases.sessions import Sessions
-from proxypool.settings import Settings
+from proxypool.operation import ApiRequest, Reply
 
 MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and the overhead of JSON
 MAX_COOKIES: Final = 3_000
@@ -25,11 +23,8 @@ _COOKIE: Final[Mapping[str, tuple[type, ...]]] = {
     "http_only": (bool,),
     "host_only": (bool,),
 }
-_EXPECTED: Final = {
-    str: f"a string of at most {MAX_VALUE_CHARS} printable characters without ';'",
-    int: "an integer or null",
-    bool: "a boolean",
-}
+_JSON_NAMES: Final = {str: "string", int: "integer or null", bool: "boolean"}
+_TEXT_MESSAGE: Final = f"must be a string of at most {MAX_VALUE_CHARS} printable characters without ';'"
 MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
     "cookies": {
@@ -57,57 +52,29 @@ MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
 SESSION_SCHEMA: Final = {"type": "object", "additionalProperties": False, "properties": MEMBERS}
 """The body of PUT /sessions/{id}."""
 
-Route = Callable[[web.Event, str, Sessions], web.Response]
+
+def get(request: ApiRequest[Sessions]) -> dict[str, Any]:
+    """GET /sessions/{id}; raises NotFound."""
+    return request.service.get(request.caller.owner, request.id).json()
 
 
-def answer(event: web.Event, sessions: Sessions, settings: Settings) -> web.Response:
-    """The response to an HTTP event; an ApiError becomes problem details."""
-    try:
-        route = ROUTES.get(str(event.get("routeKey")))
-        if route is None:
-            raise web.unknown(event, ROUTES)
-        return route(event, acting_owner(event, settings), sessions)
-    except ApiError as error:
-        return web.problem(error)
-
-
-def get(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
-    """GET /sessions/{id}."""
-    return web.respond(200, sessions.get(owner, _id(event)).json())
-
-
-def put(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
-    """PUT /sessions/{id}: 201 for a new session, 200 for an update, 409 version_conflict if `version` is not the stored one."""
-    body = web.body_object(event, most=MAX_SESSION_BYTES)
+def put(request: ApiRequest[Sessions]) -> Reply:
+    """PUT /sessions/{id}: 201 for a new one, 200 for a newer version; raises Invalid, or VersionConflict for another version."""
+    body = request.body
     errors = list(_wrong(body))
     if errors:
         raise Invalid(errors)
-    version = body.pop("version", 0)
+    version = body.get("version", 0)
     kept: dict[str, Any] = {
         name: body.get(name, empty) for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))
     }
-    saved = sessions.put(owner, _id(event), body=kept, version=version)
-    return web.respond(
-        200 if version else 201, {"id": saved.id, "version": saved.version, "ttl_seconds": saved.ttl_seconds}
-    )
+    saved = request.service.put(request.caller.owner, request.id, body=kept, version=version)
+    return Reply(200 if version else 201, {"id": saved.id, "version": saved.version, "ttl_seconds": saved.ttl_seconds})
 
 
-def delete(event: web.Event, owner: str, sessions: Sessions) -> web.Response:
-    """DELETE /sessions/{id}."""
-    sessions.delete(owner, _id(event))
-    return web.respond(204)
-
-
-ROUTES: Final[dict[str, Route]] = {
-    "GET /sessions/{id}": get,
-    "PUT /sessions/{id}": put,
-    "DELETE /sessions/{id}": delete,
-}
-"""The HTTP API's route keys."""
-
-
-def _id(event: web.Event) -> str:
-    return str((event.get("pathParameters") or {}).get("id", ""))
+def delete(request: ApiRequest[Sessions]) -> None:
+    """DELETE /sessions/{id}; raises NotFound."""
+    request.service.delete(request.caller.owner, request.id)
 
 
 def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -151,8 +118,10 @@ def _wrong_cookie(path: str, cookie: Any) -> Iterator[dict[str, str]]:
         kinds = _COOKIE.get(name)
         if kinds is None:
             yield {"field": f"{path}.{name[:64]}", "message": "unknown"}
-        elif type(value) not in kinds or (isinstance(value, str) and not _is_fine(value)):
-            yield {"field": f"{path}.{name}", "message": f"must be {_EXPECTED[kinds[0]]}"}
+        elif type(value) not in kinds:
+            yield {"field": f"{path}.{name}", "message": f"must be {_JSON_NAMES[kinds[0]]}"}
+        elif isinstance(value, str) and not _is_fine(value):
+            yield {"field": f"{path}.{name}", "message": _TEXT_MESSAGE}
 
 
 def _is_fine(text: str) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from proxypool.errors import ProxyPoolError
 from proxypool.local.access import API_PATH, TOKEN_PREFIX, api_token
 
 HEALTH_PATH: Final = "/_ministack/health"
@@ -29,7 +30,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Callable[[], Awaitable[dict[str, Any]]], Send], Awaitable[None]]
 
 
-class Denied(Exception):
+class Denied(ProxyPoolError):
     """The request is refused: HTTP status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:

@@ -29,7 +29,7 @@ QUERY_FIELDS: Final = {
     "tag": Field(kind=str, pattern=TAG),
     "target": Field(kind=str, pattern=HOST, description="Only those that this host of the target rules serves"),
     "limit": Field(kind=int, default=100, minimum=1, maximum=1_000, description="Most proxies of one page"),
-    "next": Field(kind=str, pattern=PROXY_ID, description="Where the page before said that the next begins"),
+    "next": Field(kind=str, pattern=PROXY_ID, description="Page token (`next`) of the previous page"),
 }
 
 

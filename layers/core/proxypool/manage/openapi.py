@@ -1,25 +1,24 @@
 """The OpenAPI document: made of each module's table of operations, checked in as `proxypool/openapi.json`, served by `manage`.
 
-A new route is one row in its module's `operations.py`; a new module is one line in `tables`. Then `make openapi`.
+A new route is a row in its module's `operations.py` and `make openapi`; a new table of operations is a line in `tables`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded, Rebuilding, Unavailable
-from proxypool.operation import TEXT, WHOLE, Operation, Schema, one_of, rows, shape
+from proxypool.operation import INTEGER, TEXT, Operation, Schema, array, object_, one_of
 from proxypool.web import Field, schema_of
 
 VERSION: Final = "0.1.0"  # of the API: grows with what it takes and answers
 FILE: Final = "openapi.json"
 COME_AGAIN: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # these say when
-METHODS: Final = ("get", "post", "put", "patch", "delete")
 INFO: Final = {
     "title": "proxypool",
     "version": VERSION,
@@ -47,16 +46,16 @@ SECURITY: Final = {
 }
 
 
-def tables() -> tuple[tuple[Iterable[Operation], Mapping[str, Schema]], ...]:
+def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...]:
     """Each module's operations, and the schemas that they name. Imported here: serving the document needs none of it."""
     from proxypool.jobs import operations as jobs
     from proxypool.leases import operations as leases
     from proxypool.manage import operations as manage
+    from proxypool.manage import source_operations as sources
     from proxypool.settings import Settings
-    from proxypool.sources import operations as sources
 
     return (
-        (leases.operations(Settings()), leases.SCHEMAS),
+        ((*leases.lease_operations(Settings()), *leases.session_operations()), leases.SCHEMAS),
         (sources.OPERATIONS, sources.SCHEMAS),
         (jobs.operations(Settings()), jobs.SCHEMAS),
         (manage.OPERATIONS, manage.SCHEMAS),
@@ -64,7 +63,7 @@ def tables() -> tuple[tuple[Iterable[Operation], Mapping[str, Schema]], ...]:
 
 
 def document() -> dict[str, Any]:
-    """The document, made anew."""
+    """The document, built from the tables."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Schema] = {"Problem": _problem_schema()}
     answers: dict[str, Any] = {}
@@ -94,28 +93,20 @@ def checked_in() -> dict[str, Any]:
     return found
 
 
-def routes(found: Mapping[str, Any]) -> list[str]:
-    """The routes of a document, as the HTTP API spells them: "GET /leases/{id}"."""
-    return [f"{method.upper()} {path}" for path, item in found["paths"].items() for method in METHODS if method in item]
-
-
-def _operation(operation: Operation, answers: dict[str, Any]) -> dict[str, Any]:
+def _operation(operation: Operation[Any], answers: dict[str, Any]) -> dict[str, Any]:
     """One operation; the error responses that it needs are added to `answers`, one for all operations."""
     out: dict[str, Any] = {"operationId": operation.name, "tags": [operation.path.split("/")[1]]}
     out["summary"] = operation.summary
     if operation.description:
         out["description"] = operation.description
     parameters = [
-        *(
-            _parameter("path", name, Field(kind=str, required=True))
-            for name in re.findall(r"\{(\w+)\}", operation.path)
-        ),
+        *([_parameter("path", "id", _id_field(operation))] if operation.id_pattern else []),
         *(_parameter("query", name, field) for name, field in operation.query.items()),
         *(_parameter("header", name, field) for name, field in operation.headers.items()),
     ]
     if parameters:
         out["parameters"] = parameters
-    schema = operation.schema if operation.body is None else schema_of(operation.body)
+    schema = operation.body_schema if operation.body is None else schema_of(_body_fields(operation))
     if schema is not None:
         out["requestBody"] = {
             "required": operation.is_body_required,
@@ -129,6 +120,16 @@ def _operation(operation: Operation, answers: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _id_field(operation: Operation[Any]) -> Field:
+    return Field(kind=str, required=True, pattern=operation.id_pattern)
+
+
+def _body_fields(operation: Operation[Any]) -> Mapping[str, Field]:
+    """The members of a partial body have no defaults: an absent one keeps its value."""
+    fields = operation.body or {}
+    return {name: replace(field, default=None) for name, field in fields.items()} if operation.is_partial else fields
+
+
 def _parameter(place: str, name: str, field: Field) -> dict[str, Any]:
     schema = field.schema()
     out = {"name": name, "in": place, "required": field.required, "schema": schema}
@@ -137,8 +138,8 @@ def _parameter(place: str, name: str, field: Field) -> dict[str, Any]:
 
 def _answer(schema: Schema | None) -> dict[str, Any]:
     if schema is None:
-        return {"description": "Done"}
-    return {"description": "The answer", "content": {"application/json": {"schema": schema}}}
+        return {"description": "Success"}
+    return {"description": "Success", "content": {"application/json": {"schema": schema}}}
 
 
 def _by_status(errors: Iterable[type[ApiError]]) -> dict[int, list[type[ApiError]]]:
@@ -165,16 +166,16 @@ def _refusal(errors: list[type[ApiError]]) -> dict[str, Any]:
 
 
 def _problem_schema() -> Schema:
-    wrong = shape(field=TEXT, message=TEXT)
+    wrong = object_(field=TEXT, message=TEXT)
     members: dict[str, Schema] = {
         "type": one_of(*sorted(error.type for error in ApiError.__subclasses__())),
         "title": TEXT,
-        "status": WHOLE,
+        "status": INTEGER,
         "detail": TEXT,
-        "errors": {**rows(wrong), "description": "What is wrong, field by field"},
+        "errors": {**array(wrong), "description": "What is wrong, field by field"},
         "reasons": {
             "type": "object",
-            "additionalProperties": WHOLE,
+            "additionalProperties": INTEGER,
             "description": "Why no proxy is free, with counts",
         },
     }

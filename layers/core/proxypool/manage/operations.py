@@ -1,31 +1,32 @@
-"""The admin's own routes, as the OpenAPI document tells of them."""
+"""The routes of `manage` beside sources and jobs: proxies, settings, tasks, statistics, the document."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
+from proxypool.caller import Right
 from proxypool.checks.rule import RULE_FIELDS
-from proxypool.manage.listing import QUERY_FIELDS
-from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS
+from proxypool.manage import openapi
+from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS
+from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
 from proxypool.manage.stats import TASKS
 from proxypool.operation import (
     ANYTHING,
+    BOOLEAN,
+    FRACTION,
     INSTANT,
+    INTEGER,
     NUMBER,
-    SHARE,
     TEXT,
-    TRUTH,
-    WHOLE,
     Operation,
     Schema,
-    maybe,
+    array,
+    map_,
+    nullable,
+    object_,
     one_of,
     ref,
-    rows,
-    shape,
-    table,
 )
 from proxypool.proxies.census import COUNTED_STATUSES
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
@@ -37,142 +38,153 @@ _PROXY: Final[dict[str, Schema]] = {
     "protocol": one_of(*Protocol),
     "status": one_of(*Status),
     "kind": one_of(*Kind),
-    "slots": {**WHOLE, "description": "How many may hold it at once: more than one of a gateway"},
-    "tags": rows(TEXT),
-    "sources": rows(TEXT),
-    "score": SHARE,
-    "exit_ip": maybe(TEXT),
-    "country": maybe(TEXT),
-    "exits": {**rows(TEXT), "description": "Others that were seen lately"},
-    "region": maybe(TEXT),
-    "asn": maybe(WHOLE),
-    "anonymity": maybe(one_of(*Anonymity)),
-    "anonymity_basis": {**maybe(TEXT), "description": "Which judge said so"},
-    "https": TRUTH,
-    "tampered": TRUTH,
-    "signed": TRUTH,
-    "targets": {**table(shape(verdict=TEXT, at=INSTANT)), "description": "What the target rules found, by host"},
-    "latency_ms": maybe(NUMBER),
+    "slots": {**INTEGER, "description": "How many may hold it at once: more than one of a gateway"},
+    "tags": array(TEXT),
+    "sources": array(TEXT),
+    "score": FRACTION,
+    "exit_ip": nullable(TEXT),
+    "country": nullable(TEXT),
+    "exits": {**array(TEXT), "description": "Others that were seen lately"},
+    "region": nullable(TEXT),
+    "asn": nullable(INTEGER),
+    "anonymity": nullable(one_of(*Anonymity)),
+    "anonymity_basis": {**nullable(TEXT), "description": "Which judge said so"},
+    "https": BOOLEAN,
+    "tampered": BOOLEAN,
+    "signed": BOOLEAN,
+    "targets": {**map_(object_(verdict=TEXT, at=INSTANT)), "description": "What the target rules found, by host"},
+    "latency_ms": nullable(NUMBER),
     "reason": {**TEXT, "description": "Of the last failed check; empty after a pass"},
     "blame": TEXT,
     "first_seen_at": INSTANT,
     "last_seen_at": INSTANT,
-    "last_checked_at": maybe(INSTANT),
-    "next_check_at": maybe(INSTANT),
+    "last_checked_at": nullable(INSTANT),
+    "next_check_at": nullable(INSTANT),
 }
-_EXPLAIN: Final = shape(
-    score=SHARE, reliability=SHARE, speed=SHARE, stability=SHARE, leasable=TRUTH,
-    evidence=shape(
-        checks=WHOLE, passed=NUMBER, failed=NUMBER, uptime=maybe(SHARE), leases_ok=NUMBER, leases_bad=NUMBER,
-        latency_ms=maybe(NUMBER), jitter_ms=maybe(NUMBER),
+_EXPLAIN: Final = object_(
+    score=FRACTION, reliability=FRACTION, speed=FRACTION, stability=FRACTION, leasable=BOOLEAN,
+    evidence=object_(
+        checks=INTEGER, passed=NUMBER, failed=NUMBER, uptime=nullable(FRACTION), leases_ok=NUMBER, leases_bad=NUMBER,
+        latency_ms=nullable(NUMBER), jitter_ms=nullable(NUMBER),
     ),
-    reasons={**rows(TEXT), "description": "What speaks against leasing it"},
-    not_for={**rows(TEXT), "description": "Targets that it does not serve, by the target rules"},
+    reasons={**array(TEXT), "description": "What speaks against leasing it"},
+    not_for={**array(TEXT), "description": "Targets that it does not serve, by the target rules"},
     judged_by=TEXT,
     next={"type": "object", "description": "When it is checked next (`at`), `because` of what, and what that `asks`"},
 )  # fmt: skip
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Proxy": shape(**_PROXY),
-    "ExplainedProxy": shape(**_PROXY, explain=_EXPLAIN),
-    "Settings": shape(
-        paused=maybe(TRUTH),
-        owner_quota=maybe(WHOLE),
-        exit_cap=maybe(WHOLE),
-        breaker_failures=maybe(WHOLE),
-        breaker_seconds=maybe(WHOLE),
-        rates=maybe(rows(TEXT)),
-        targets=maybe(rows(schema_of(RULE_FIELDS))),
-        frozen=maybe(TRUTH),
+    "Proxy": object_(**_PROXY),
+    "ExplainedProxy": object_(**_PROXY, explain=_EXPLAIN),
+    "Settings": object_(
+        paused=nullable(BOOLEAN),
+        owner_quota=nullable(INTEGER),
+        exit_cap=nullable(INTEGER),
+        breaker_failures=nullable(INTEGER),
+        breaker_seconds=nullable(INTEGER),
+        rates=nullable(array(TEXT)),
+        targets=nullable(array(schema_of(RULE_FIELDS))),
+        frozen=nullable(BOOLEAN),
     ),
-    "Run": shape(
+    "Run": object_(
         id=TEXT,
         task=one_of(*TASKS),
         started_at=INSTANT,
-        duration_ms=WHOLE,
+        duration_ms=INTEGER,
         status=one_of("done", "failed"),
-        counts=table(ANYTHING),
-        error=maybe(TEXT),
+        counts=map_(ANYTHING),
+        error=nullable(TEXT),
     ),
     "FailedTry": {
-        **shape(task=one_of(*TASKS), reason=TEXT, attempt=WHOLE, at=INSTANT),
+        **object_(task=one_of(*TASKS), reason=TEXT, attempt=INTEGER, at=INSTANT),
         "description": "Of a queue's message: why its last try failed",
     },
-    "PoolStats": shape(
+    "PoolStats": object_(
         at=INSTANT,
-        proxies=maybe(shape(**{status.value: WHOLE for status in COUNTED_STATUSES})),
-        overdue=maybe(WHOLE),
-        sizes_at=maybe(INSTANT),
-        ready=maybe(WHOLE),
-        leases_open=maybe(WHOLE),
-        gauges_at=maybe(INSTANT),
-        last_scrape_at=maybe(INSTANT),
-        last_validation_at=maybe(INSTANT),
-        sources=table(
-            shape(
-                rows=WHOLE,
-                valid=WHOLE,
-                new=WHOLE,
+        proxies=nullable(object_(**{status.value: INTEGER for status in COUNTED_STATUSES})),
+        overdue=nullable(INTEGER),
+        sizes_at=nullable(INSTANT),
+        ready=nullable(INTEGER),
+        leases_open=nullable(INTEGER),
+        gauges_at=nullable(INSTANT),
+        last_scrape_at=nullable(INSTANT),
+        last_validation_at=nullable(INSTANT),
+        sources=map_(
+            object_(
+                rows=INTEGER,
+                valid=INTEGER,
+                new=INTEGER,
                 health=TEXT,
-                bytes_today={**WHOLE, "description": "Through its proxies for jobs, since midnight UTC"},
-                bytes_this_month=WHOLE,
+                bytes_today={**INTEGER, "description": "Through its proxies for jobs, since midnight UTC"},
+                bytes_this_month=INTEGER,
             )
         ),
-        tasks=shape(**{task: maybe(ref("Run")) for task in TASKS}),
+        tasks=object_(**{task: nullable(ref("Run")) for task in TASKS}),
     ),
 }
 """The shapes of the answers."""
 
-OPERATIONS: Final = (
+RUN_ID: Final = r"[A-Za-z0-9-]{1,128}"
+
+OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     Operation(
-        route="GET /proxies", name="listProxies", summary="Proxies that fit, page by page", query=QUERY_FIELDS,
+        route="GET /proxies", name="listProxies", summary="Proxies that match, page by page", right=Right.USER,
         description="A page may hold fewer than `limit`, or none, while more follow: go on until `next` is null.",
-        answers={200: shape(proxies=rows(ref("Proxy")), next=maybe(TEXT))},
+        call=lambda request: request.service.list_proxies(request.query), query=QUERY_FIELDS,
+        answers={200: object_(proxies=array(ref("Proxy")), next=nullable(TEXT))},
     ),
     Operation(
-        route="POST /proxies", name="addProxies", summary="Add proxies by hand", body=PROXIES_FIELDS,
-        answers={202: shape(new=WHOLE, updated=WHOLE, unchanged=WHOLE, rejected=table(WHOLE))},
+        route="POST /proxies", name="addProxies", summary="Add proxies by hand", right=Right.OPERATOR,
+        call=lambda request: request.service.add_proxies(request.body), body=PROXIES_FIELDS,
+        answers={202: object_(new=INTEGER, updated=INTEGER, unchanged=INTEGER, rejected=map_(INTEGER))},
     ),
     Operation(
-        route="GET /proxies/{id}", name="explainProxy", summary="One proxy: why this score, why (not) leased",
+        route="GET /proxies/{id}", name="explainProxy", summary="One proxy: its score, and why it is or is not leased",
+        right=Right.USER, id_pattern=PROXY_ID,
+        call=lambda request: request.service.proxy(request.id), answers={200: ref("ExplainedProxy")},
+    ),
+    Operation(
+        route="PATCH /proxies/{id}", name="changeProxy", summary="Update a proxy", right=Right.OPERATOR,
+        call=lambda request: request.service.change_proxy(request.id, request.body), body=PROXY_FIELDS, id_pattern=PROXY_ID,
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
-        route="PATCH /proxies/{id}", name="changeProxy", summary="Set its tags, its kind, its slots", body=PROXY_FIELDS,
-        answers={200: ref("ExplainedProxy")},
+        route="DELETE /proxies/{id}", name="removeProxy", summary="Remove a proxy; no list adds it again",
+        right=Right.OPERATOR, id_pattern=PROXY_ID,
+        call=lambda request: request.service.remove_proxy(request.id), answers={204: None},
     ),
     Operation(
-        route="DELETE /proxies/{id}", name="removeProxy", summary="Remove a proxy: no list brings it back",
-        answers={204: None},
+        route="POST /proxies/{id}/restore", name="restoreProxy", summary="Restore a removed proxy; it is checked at once",
+        right=Right.OPERATOR, id_pattern=PROXY_ID, body={}, is_body_required=False,
+        call=lambda request: request.service.restore_proxy(request.id), answers={200: ref("Proxy")},
     ),
     Operation(
-        route="POST /proxies/{id}/restore", name="restoreProxy", summary="Take a removal back; the proxy is checked now",
-        body={}, is_body_required=False, answers={200: ref("Proxy")},
+        route="GET /settings", name="readSettings", summary="Operator settings; null: the deployment's default",
+        right=Right.OPERATOR, call=lambda request: request.service.operator_settings(), answers={200: ref("Settings")},
     ),
     Operation(
-        route="GET /settings", name="readSettings", summary="What the operator set; null: the deployment's own value",
-        answers={200: ref("Settings")},
+        route="PATCH /settings", name="changeSettings", summary="Update operator settings; null restores the default",
+        right=Right.OPERATOR, body=SETTINGS_FIELDS, is_partial=True,
+        call=lambda request: request.service.change_settings(request.body), answers={200: ref("Settings")},
     ),
     Operation(
-        route="PATCH /settings", name="changeSettings", summary="Set what is named; null goes back to the deployment's",
-        body={name: replace(field, default=None) for name, field in SETTINGS_FIELDS.items()},
-        answers={200: ref("Settings")},
-    ),
-    Operation(
-        route="POST /pool/rebuild", name="rebuildIndex", summary="Write the index of ready proxies again from the table",
+        route="POST /pool/rebuild", name="rebuildIndex", summary="Rebuild the index of ready proxies from the table",
         description="For when the two seem to differ. expire_leases does it, in as many runs as it takes; leases go on.",
-        body={}, is_body_required=False, answers={202: shape(wanted_at=INSTANT)},
+        right=Right.OPERATOR, body={}, is_body_required=False,
+        call=lambda request: request.service.rebuild(), answers={202: object_(wanted_at=INSTANT)},
     ),
     Operation(
         route="GET /tasks/{id}", name="readTask", summary="A run's result, or why a message failed",
-        answers={200: {"oneOf": [ref("Run"), ref("FailedTry")]}},
+        right=Right.OPERATOR, id_pattern=RUN_ID,
+        call=lambda request: request.service.task(request.id), answers={200: {"oneOf": [ref("Run"), ref("FailedTry")]}},
     ),
     Operation(
-        route="GET /stats/pool", name="readStats", summary="How the pool is: sizes, yields, each task's last run",
-        answers={200: ref("PoolStats")},
+        route="GET /stats/pool", name="readStats", summary="Pool statistics: sizes, yields, each task's last run",
+        right=Right.USER, call=lambda request: request.service.pool_stats(), answers={200: ref("PoolStats")},
     ),
     Operation(
-        route="GET /openapi.json", name="readOpenApi", summary="This document", answers={200: {"type": "object"}},
+        route="GET /openapi.json", name="readOpenApi", summary="This document", right=Right.USER,
+        call=lambda request: openapi.checked_in(), answers={200: {"type": "object"}},
     ),
 )  # fmt: skip
 """The routes."""

@@ -1,4 +1,4 @@
-"""What the admin routes do, without HTTP: values in, JSON-ready values out, errors of the API's table."""
+"""What the admin routes do, without HTTP: parsed values in, JSON-ready values out, ApiErrors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.retry import reason_name
 from proxypool.settings import Settings
-from proxypool.sources.api import changes_from_request, from_request, source_json, upload
+from proxypool.sources.api import changes_from_request, from_values, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import enqueue
@@ -27,7 +27,7 @@ from proxypool.sources.table import SourceTable
 from proxypool.sources.vetting import vetted
 from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
 from proxypool.tasks import result_name
-from proxypool.web import Field, read_fields
+from proxypool.web import Field
 
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
 
@@ -90,21 +90,21 @@ class Manager:
         """All sources."""
         return {"sources": [source_json(source) for source in self.sources.list()]}
 
-    def add_source(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def add_source(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """A new source; raises Invalid, or VersionConflict where its id is taken."""
         now = clock.now().replace(microsecond=0)  # as the table keeps it
-        source = from_request(body, settings=self.settings, now=now)
+        source = from_values(values, settings=self.settings, now=now)
         if not self.sources.put_new(source):
-            raise VersionConflict("a source of that id is there already")
+            raise VersionConflict("a source with this id exists")
         return source_json(source)
 
     def source(self, source_id: str) -> dict[str, Any]:
         """One source; raises NotFound."""
         return source_json(self._source(source_id))
 
-    def change_source(self, source_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def change_source(self, source_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The source as changed; raises NotFound or Invalid."""
-        changes = changes_from_request(body, self._source(source_id), settings=self.settings)
+        changes = changes_from_request(values, self._source(source_id), settings=self.settings)
         changed = self.sources.update(source_id, **changes)
         if changed is None:
             raise NotFound
@@ -129,9 +129,9 @@ class Manager:
         """A page of proxies that fit, and where the next begins; `wanted` as QUERY_FIELDS has it."""
         return page(self.proxies, wanted)
 
-    def add_proxies(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def add_proxies(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Adds proxies by hand, through the same parser, table and queue as a list; raises Invalid where no line is one."""
-        values, now = read_fields(body, PROXIES_FIELDS), clock.now()
+        now = clock.now()
         raw, protocol = values["lines"].encode(), Protocol(values["protocol"])
         parsed = vetted(parse("lines", raw, default_protocol=protocol), allow_loopback=self.settings.allow_loopback)
         if not parsed.proxies:
@@ -155,9 +155,8 @@ class Manager:
         targets = frozenset(rule.host for rule in rules)
         return proxy_json(record) | {"explain": explain(record, clock.now(), self.settings, targets=targets)}
 
-    def change_proxy(self, proxy_id: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def change_proxy(self, proxy_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """The proxy with its new tags, kind or slots; raises NotFound or Invalid."""
-        values = read_fields(body, PROXY_FIELDS)
         tags = None if values["tags"] is None else frozenset(values["tags"])
         kind = Kind(values["kind"]) if values["kind"] else None
         if any(value is not None for value in values.values()) and not self.proxies.describe(
@@ -184,15 +183,14 @@ class Manager:
         stored = self.state.get(SETTINGS) or {}
         return {name: stored.get(name) for name in SETTINGS_FIELDS} | {"frozen": self.state.get(FROZEN)}
 
-    def change_settings(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Sets what `body` names (null: back to the deployment's value) and has it copied into Redis at once."""
-        values = read_fields(body, SETTINGS_FIELDS)
-        _check_rules(values["targets"] or (), self.settings)
-        if values["frozen"]:
+    def change_settings(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Sets the given values (None: back to the deployment's value) and has it copied into Redis at once."""
+        _check_rules(values.get("targets") or (), self.settings)
+        if values.get("frozen"):
             raise Invalid([{"field": "frozen", "message": "can only be set to false"}])
-        if values["frozen"] is False:
+        if values.get("frozen") is False:
             self.state.put(FROZEN, None, ttl_seconds=0)  # as good as gone; no right to delete is needed
-        changed = {name: values[name] for name in body if name != "frozen"}
+        changed = {name: value for name, value in values.items() if name != "frozen"}
         self.state.put(SETTINGS, (self.state.get(SETTINGS) or {}) | changed)
         self._wake_bridge("settings")
         return self.operator_settings()

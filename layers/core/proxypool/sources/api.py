@@ -31,6 +31,8 @@ from proxypool.telemetry import Metric, count
 from proxypool.web import Field, read_fields
 
 _INSTANTS: Final = ("created_at", "last_scraped_at", "last_success_at", "not_before_at")
+
+SOURCE_ID: Final = TAG_PATTERN
 MAX_TAGS: Final = 10
 PLACES: Final = ("url", "inline", "s3", "path")
 MAX_HEADERS: Final = 10
@@ -43,7 +45,7 @@ _BASELINE: Final = frozenset({*PLACES, "parser", "protocol", "expect_one_network
 """Fields of which a change makes what was usual of the source's lists worthless."""
 
 SOURCE_FIELDS: Final[dict[str, Field]] = {
-    "id": Field(kind=str, pattern=TAG_PATTERN, description="chosen by the caller, else random; cannot be changed"),
+    "id": Field(kind=str, pattern=SOURCE_ID, description="chosen by the caller, else random; cannot be changed"),
     "name": Field(kind=str, default="", pattern=r"[ -~]{0,80}"),
     "url": Field(
         kind=str, default="", pattern=rf"[!-~]{{0,{MAX_URL_CHARS}}}", description="https, without credentials"
@@ -109,21 +111,24 @@ PATCH_FIELDS: Final[dict[str, Field]] = {name: field for name, field in SOURCE_F
 
 def from_request(body: Mapping[str, Any], *, settings: Settings, now: datetime) -> Source:
     """The source that a POST describes; raises Invalid naming each field, also for a URL that may not be fetched."""
-    values = read_fields(body, SOURCE_FIELDS)
-    source_id = values.pop("id") or secrets.token_hex(8)
-    source = Source(source_id=source_id, created_at=now, **_typed(values))
+    return from_values(read_fields(body, SOURCE_FIELDS), settings=settings, now=now)
+
+
+def from_values(values: Mapping[str, Any], *, settings: Settings, now: datetime) -> Source:
+    """The source of values that are read already, a member for each of SOURCE_FIELDS; raises Invalid."""
+    rest = {name: value for name, value in values.items() if name != "id"}
+    source = Source(source_id=values["id"] or secrets.token_hex(8), created_at=now, **_typed(rest))
     _check(source, settings)
     return source
 
 
-def changes_from_request(body: Mapping[str, Any], source: Source, *, settings: Settings) -> dict[str, Any]:
-    """What a PATCH changes, for `SourceTable.update`; raises Invalid.
+def changes_from_request(values: Mapping[str, Any], source: Source, *, settings: Settings) -> dict[str, Any]:
+    """What a PATCH changes, for `SourceTable.update`, from the values that it names; raises Invalid.
 
     Any edit makes the next scrape read the whole list, at once if need be, and ends the claim of a run that goes on now.
     """
-    values = read_fields(body, PATCH_FIELDS)
-    accept = values.pop("accept")
-    changes = _typed({name: value for name, value in values.items() if name in body})
+    accept = values.get("accept", False)
+    changes = _typed({name: value for name, value in values.items() if name != "accept"})
     _check(replace(source, **changes), settings)
     if accept or _BASELINE & changes.keys():
         changes |= {"usual": 0, "successes": 0, "suspicions": 0, "suspicion": ""}
