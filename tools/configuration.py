@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from proxypool.local import template
-from proxypool.overrides import MAX_CHARS, Setting, Value, pattern, write
-from proxypool.settings import ROWS
-from proxypool.settings_check import check
-from proxypool.time_limits import PACES
+from proxypool.cli.settings_check import check
+from proxypool.config.overrides import MAX_CHARS, Setting, Value, pattern, write
+from proxypool.config.settings import ROWS
+from proxypool.config.time_limits import PACES
+from proxypool.local.emulation import template
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "template.yaml"
@@ -27,7 +27,7 @@ WIDTH = 118
 INTRODUCTION = """\
 # Configuration
 
-Made by `make configuration` from `layers/core/proxypool/settings.py`, `time_limits.py` and the parameters of `template.yaml`.
+Made by `make configuration` from `layers/core/proxypool/config/settings.py`, `time_limits.py` and the parameters of `template.yaml`.
 
 A deployment is configured by the parameters of the template. All settings that CloudFormation itself does not use are in one of
 them, `Overrides`: `name=value` pairs, separated by commas.

@@ -26,13 +26,13 @@ from pathlib import Path
 import pytest
 import redis
 from hypothesis import Phase, settings
-from proxypool.leases import scripts
+from proxypool.leases.redis import scripts
 
 from tests.support import servers
 
 LUA = scripts.FOLDER
 SOURCE = scripts.source  # the tests wrap it to move the clock of the scripts
-SESSION_TESTS = ["tests/integration/test_sessions.py", "tests/integration/test_session_history.py"]
+SESSION_TESTS = ["tests/integration/leases/test_sessions.py", "tests/integration/leases/test_session_history.py"]
 PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
 POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
 LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import boto3
-from proxypool.local import template
+from proxypool.local.emulation import template
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
 

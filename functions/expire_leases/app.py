@@ -6,12 +6,12 @@ import time
 from typing import Any
 
 from proxypool import clock
-from proxypool.handlers import Invocation, ScheduledHandler
+from proxypool.aws.state import State
+from proxypool.config.settings import settings
 from proxypool.leases.build import bridge_of
 from proxypool.leases.expire import Bridge
 from proxypool.proxies import census
-from proxypool.settings import settings
-from proxypool.state import State
+from proxypool.tasks.handlers import Invocation, ScheduledHandler
 from proxypool.telemetry import log
 
 RESERVE_SECONDS = 30.0  # of the invocation, for what follows the bridge's long steps

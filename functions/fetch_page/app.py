@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxypool.handlers import Again, Invocation, QueueHandler
+from proxypool.aws.queues import JOBS_GROUP, FetchMessage
 from proxypool.jobs import build
 from proxypool.jobs.build import WorkerRuntime
 from proxypool.network import loop
-from proxypool.queues import JOBS_GROUP, FetchMessage
-from proxypool.retry import Delivery, Hold, Retry
+from proxypool.tasks.handlers import Again, Invocation, QueueHandler
+from proxypool.tasks.retry import Delivery, Hold, Retry
 
 
 def work(worker: WorkerRuntime, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from proxypool.config.settings import settings
 from proxypool.leases.build import cache_of
-from proxypool.leases.index import Index
-from proxypool.leases.project import project
-from proxypool.settings import settings
+from proxypool.leases.index.projection import project
+from proxypool.leases.index.ready import Index
 from proxypool.telemetry import flush
 
 

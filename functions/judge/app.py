@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from proxypool.checks.canary import canary_page
 from proxypool.checks.check import JudgeKind
-from proxypool.checks.judge import NONCE, build_answer
-from proxypool.checks.secret import judge_key
-from proxypool.settings import settings
+from proxypool.checks.judge.answer import NONCE, build_answer
+from proxypool.checks.judge.canary import canary_page
+from proxypool.checks.judge.key import judge_key
+from proxypool.config.settings import settings
 
 PEER_HEADER, SCHEME_HEADER = "cloudfront-viewer-address", "cloudfront-forwarded-proto"
 COUNTRY_HEADER, REGION_HEADER, ASN_HEADER = (

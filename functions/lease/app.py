@@ -6,13 +6,13 @@ import json
 from functools import cache
 from typing import Any
 
-from proxypool import web
+from proxypool.config.settings import Settings, settings
+from proxypool.http import web
+from proxypool.http.router import Router, answer
 from proxypool.leases import operations
 from proxypool.leases.build import cache_of, pool_of, sessions_of
 from proxypool.leases.pool import Pool
-from proxypool.leases.sessions import Sessions
-from proxypool.router import Router, answer
-from proxypool.settings import Settings, settings
+from proxypool.leases.sessions.store import Sessions
 
 
 @cache

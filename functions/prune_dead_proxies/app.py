@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proxypool import clock
 from proxypool.checks import build
-from proxypool.handlers import ScheduledHandler
+from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="prune_dead_proxies",

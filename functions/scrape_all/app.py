@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proxypool import clock
-from proxypool.handlers import ScheduledHandler
 from proxypool.sources import build
+from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="scrape_all",

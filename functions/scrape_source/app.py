@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxypool import clock
+from proxypool.aws.queues import ScrapeMessage
 from proxypool.errors import SourceError
-from proxypool.handlers import Again, Invocation, QueueHandler
-from proxypool.queues import ScrapeMessage
-from proxypool.retry import Delivery, Retry
 from proxypool.sources import build
-from proxypool.sources.scrape import Scraper
+from proxypool.sources.scrape.scraper import Scraper
+from proxypool.tasks.handlers import Again, Invocation, QueueHandler
+from proxypool.tasks.retry import Delivery, Retry
 
 RESERVE_SECONDS = 15.0  # of the invocation: what is not read by then is left to the next message
 

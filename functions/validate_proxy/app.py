@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proxypool.aws.queues import RECHECK_GROUP, ValidateMessage
 from proxypool.checks import build
 from proxypool.checks.validate import Validator
-from proxypool.handlers import Again, Invocation, QueueHandler
-from proxypool.queues import RECHECK_GROUP, ValidateMessage
-from proxypool.retry import Delivery, Retry
-from proxypool.settings import settings
+from proxypool.config.settings import settings
+from proxypool.tasks.handlers import Again, Invocation, QueueHandler
+from proxypool.tasks.retry import Delivery, Retry
 
 
 def work(validator: Validator, deliveries: Sequence[Delivery[ValidateMessage]], run: Invocation) -> Again:

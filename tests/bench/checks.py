@@ -127,7 +127,7 @@ def rig(count: int, mix: str, *, slow: str = "0.3,1.2") -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "key").write_text("bench key")
-        command = [sys.executable, "-m", "proxypool.local.farm", "--state-dir", name, "--key-file", f"{name}/key",
+        command = [sys.executable, "-m", "proxypool.local.farm.server", "--state-dir", name, "--key-file", f"{name}/key",
                    "-n", str(count), "--mix", mix, "--slow", slow]  # fmt: skip
         farm = subprocess.Popen([*pinned(1), *command])
         try:

@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from proxypool.checks import direct, pipeline
 from proxypool.checks.check import Check, Verdict
+from proxypool.checks.judge import judges
+from proxypool.checks.probe import pipeline
 from proxypool.clock import now
+from proxypool.config.settings import Settings
 from proxypool.network import loop
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.settings import Settings
 
 from tests.bench import floors
 from tests.bench.floors import Ask
@@ -41,7 +42,7 @@ async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name:
         check_connect_seconds=min(seconds, Settings().check_connect_seconds),
         check_stage_seconds=seconds, check_total_seconds=2 * seconds,
     )  # fmt: skip
-    context = await direct.probe_judges(direct.build_context(config, key))
+    context = await judges.probe_judges(judges.build_context(config, key))
     assert context is not None, "the judge is down"
 
     async def ask(proxy: Proxy) -> dict[str, Any]:

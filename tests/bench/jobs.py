@@ -18,10 +18,10 @@ from multiprocessing import get_context
 from typing import Any
 
 from proxypool import clock
+from proxypool.config.settings import Settings
 from proxypool.jobs.build import worker_runtime
 from proxypool.jobs.job import JobState
 from proxypool.network import loop
-from proxypool.settings import Settings
 
 from tests.bench.memory import peak_megabytes
 from tests.bench.row import Row

@@ -13,12 +13,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from proxypool.config.settings import Settings
 from proxypool.leases.build import cache_of
-from proxypool.leases.cache import Cache
+from proxypool.leases.redis.cache import Cache
 from proxypool.local.seed import call
 from proxypool.local.stack import Plan, Running, running
 from proxypool.proxies.proxy import Protocol
-from proxypool.settings import Settings
 
 from tests.bench.row import Row
 from tests.support.servers import ROOT

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from proxypool import clock
+from proxypool.config.settings import Settings
 from proxypool.leases.build import cache_of, pool_of
-from proxypool.leases.index import Index
-from proxypool.leases.keys import MEMBER_ID
+from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Pool, Request, Strategy
-from proxypool.leases.scripts import source
+from proxypool.leases.redis.keys import MEMBER_ID
+from proxypool.leases.redis.scripts import source
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
-from proxypool.settings import Settings
 from proxypool_client.outcome import Outcome
 from redis import Redis
 

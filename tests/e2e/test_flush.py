@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import redis
-from proxypool.overrides import Value, parse
-from proxypool.settings import OVERRIDES, ROWS, overrides
+from proxypool.config.overrides import Value, parse
+from proxypool.config.settings import OVERRIDES, ROWS, overrides
 
 from tests.support.stack import LocalStack, until
 

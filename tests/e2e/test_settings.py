@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from botocore.exceptions import ClientError
-from proxypool.local.access import STACK_NAME
+from proxypool.local.emulation.access import STACK_NAME
 
 from tests.support.stack import SECONDS, LocalStack
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proxypool.local import template
+from proxypool.local.emulation import template
 from proxypool.telemetry import NAMESPACE, Metric
 
 from tests.support.servers import ROOT

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from proxypool import aws, state
+from proxypool import aws
+from proxypool.aws import state
+from proxypool.aws.queues import RECHECK_GROUP, ValidateMessage, encode
+from proxypool.aws.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
 from proxypool.leases.build import bridge_of
-from proxypool.queues import RECHECK_GROUP, ValidateMessage, encode
-from proxypool.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
-from proxypool.tasks import result_name
+from proxypool.tasks.runs import result_name
 
 from tests.support.clock import Clock
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy

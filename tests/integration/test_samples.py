@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
+from proxypool.aws.state import State
 from proxypool.checks.batch import BatchResult
 from proxypool.checks.validate import Validator
+from proxypool.config.settings import GIVEN, settings
 from proxypool.leases.build import cache_of
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
-from proxypool.retry import reason_name
-from proxypool.settings import GIVEN, settings
-from proxypool.sources.scrape import Scraper
-from proxypool.state import State
+from proxypool.sources.scrape.scraper import Scraper
+from proxypool.tasks.retry import reason_name
 from proxypool.telemetry import log
 
 from tests.support.deployment import CONTEXT, Deployment, load, sample, sampled_proxy

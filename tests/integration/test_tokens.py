@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from proxypool.config.settings import Settings
 from proxypool.leases.build import pool_of, sessions_of
-from proxypool.settings import Settings
 
 from functions.lease import app
 from tests.support.leases import a_pool, a_record

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.local import screen, seed, state_folder
-from proxypool.local.own import OwnJudge
+from proxypool.local import live_view, seed, state_folder
 from proxypool.local.process import LocalStackError, is_alive
 from proxypool.local.stack import Plan, Running, running
+from proxypool.local.user_sources import OwnJudge
 
 from tests.support.stack import ROOT, until
 
@@ -70,7 +70,17 @@ def where(told: dict[str, Any]) -> dict[str, Any]:
 def own_proxies(folder: Path) -> Iterator[list[str]]:
     """Proxies on loopback that are no part of the stack: the lines of their list."""
     folder.mkdir()
-    command = [sys.executable, "-m", "proxypool.local.farm", "--state-dir", str(folder), "-n", "4", "--mix", "fast=1"]
+    command = [
+        sys.executable,
+        "-m",
+        "proxypool.local.farm.server",
+        "--state-dir",
+        str(folder),
+        "-n",
+        "4",
+        "--mix",
+        "fast=1",
+    ]
     farm = subprocess.Popen([*command, "--one-address"] if sys.platform == "darwin" else command)
     try:
         until(lambda: (folder / "farm.json").exists())
@@ -132,7 +142,7 @@ def test_a_taken_port_is_avoided_and_the_new_one_told(stack: dict[str, Any]) -> 
 
 def test_the_leased_proxy_is_one_of_the_readers_own(stack: dict[str, Any], own: list[str]) -> None:
     """A company's HTTP_PROXY is set and leads nowhere: loopback is reached all the same."""
-    until(lambda: screen.can_lease(Running(**where(stack))))
+    until(lambda: live_view.can_lease(Running(**where(stack))))
 
     lease = seed.call(stack["api_url"], "POST", "/leases", {"ttl_seconds": 5})
 
@@ -221,7 +231,7 @@ def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
     assert [source["id"] for source in after if source["name"] == "mine"] == [
         source["id"] for source in before if source["name"] == "mine"
     ]
-    assert until(lambda: screen.can_lease(Running(**where(again))))
+    assert until(lambda: live_view.can_lease(Running(**where(again))))
     assert seed.call(again["api_url"], "POST", "/leases", {})["proxy_url"] in own
 
 
@@ -239,7 +249,7 @@ def test_what_an_unreachable_judge_left_unchecked_is_leased_by_the_next_start(ow
     with running(replace(first, judge=None)) as stack:
         seed.seed(stack.api_url, [source], first.data)
 
-        assert until(lambda: screen.can_lease(stack))
+        assert until(lambda: live_view.can_lease(stack))
 
 
 def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> None:

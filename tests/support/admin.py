@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxypool import aws, clock
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Kind, Proxy, Status
 from proxypool.proxies.record import CheckFacts
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
-from proxypool.state import State
 
 from functions.manage import app
 from tests.support.openapi import assert_documented

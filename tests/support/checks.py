@@ -12,18 +12,20 @@ from uuid import uuid4
 
 import boto3
 import pytest
-from proxypool import aws, clock, state
-from proxypool.checks import direct, pipeline
+from proxypool import aws, clock
+from proxypool.aws import state
+from proxypool.aws.queues import ValidateMessage
+from proxypool.aws.state import State
 from proxypool.checks.check import Blame, Check, JudgeKind, Reason, TargetVerdict, Verdict
-from proxypool.checks.context import CheckContext
+from proxypool.checks.judge import judges
+from proxypool.checks.probe import pipeline
+from proxypool.checks.probe.context import CheckContext
 from proxypool.checks.table import ChecksTable
 from proxypool.checks.validate import Validator
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from proxypool.proxies.table import ProxyTable, to_item
-from proxypool.queues import ValidateMessage
-from proxypool.settings import Settings
-from proxypool.state import State
 
 from tests.support.builders import NOW, a_record
 from tests.support.servers import create_tables
@@ -108,7 +110,7 @@ def stub_checks(patch: pytest.MonkeyPatch, stub: CheckStub) -> None:
     async def check(proxy: Proxy, context: CheckContext, *, now: datetime, full: bool = True, **more: bool) -> Check:
         return replace(stub(proxy, now), full=full)
 
-    patch.setattr(direct, "probe_judges", probe_judges)
+    patch.setattr(judges, "probe_judges", probe_judges)
     patch.setattr(pipeline, "check", check)
 
 

@@ -15,7 +15,7 @@ from hashlib import sha1
 from typing import Final
 from unittest import mock
 
-from proxypool.leases import scripts
+from proxypool.leases.redis import scripts
 from proxypool_client import clock
 
 TIME: Final = re.compile(r"(?:redis\.)?call\('TIME'\)")

@@ -12,16 +12,17 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from proxypool import aws, clock, settings
+from proxypool import aws, clock
+from proxypool.aws.state import State
+from proxypool.config import settings
+from proxypool.config.settings import Settings
 from proxypool.leases.build import bridge_of
 from proxypool.manage.routes import manager
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable, from_image, to_item
-from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
-from proxypool.state import State
-from proxypool.tasks import last_name
+from proxypool.tasks.runs import last_name
 
 from tests.support.bus import Ear
 from tests.support.environment import environment

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from proxypool.overrides import write
-from proxypool.settings import GIVEN, OVERRIDES, ROWS, Settings
+from proxypool.config.overrides import write
+from proxypool.config.settings import GIVEN, OVERRIDES, ROWS, Settings
 
 
 def environment(settings: Settings) -> dict[str, str]:

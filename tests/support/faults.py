@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from itertools import cycle
 
-from proxypool.leases.connection import TIMEOUT_SECONDS, Address
+from proxypool.leases.redis.connection import TIMEOUT_SECONDS, Address
 
 Serve = Callable[[socket.socket], None]
 BYTES = 65_536

@@ -13,15 +13,15 @@ from typing import Any
 from uuid import uuid4
 
 from proxypool import aws, clock
+from proxypool.config.settings import Settings
 from proxypool.jobs.build import WorkerRuntime, service, worker_runtime
 from proxypool.jobs.job import Job
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.worker import Outcomes
-from proxypool.leases.index import Index
+from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Pool
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
-from proxypool.settings import Settings
 
 from tests.support import servers
 from tests.support.lease_http import lease_api

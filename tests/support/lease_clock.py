@@ -8,8 +8,8 @@ from hashlib import sha1
 from unittest import mock
 
 from proxypool import clock
-from proxypool.leases import scripts
-from proxypool.leases.cache import Cache
+from proxypool.leases.redis import scripts
+from proxypool.leases.redis.cache import Cache
 
 REAL = "local instant = t[1]"
 MOVED = "local instant = call('GET', P .. 'testclock') or t[1]"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from proxypool.leases.journal import Entry, Kind
+from proxypool.leases.ledger.journal import Entry, Kind
 
 MEMORY_MS = 250  # a remembered refusal may be repeated for that long after a proxy has become free
 

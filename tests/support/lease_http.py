@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from proxypool import web
+from proxypool.config.settings import Settings
+from proxypool.http import web
 from proxypool.leases.pool import Pool
-from proxypool.leases.sessions import Sessions
-from proxypool.settings import Settings
+from proxypool.leases.sessions.store import Sessions
 
 from tests.support.leases import respond
 

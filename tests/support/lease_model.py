@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from proxypool.leases.index import is_ready
+from proxypool.leases.index.ready import is_ready
 from proxypool.leases.outcome import OUTCOME_EFFECTS, ProxyResult, TargetResult
 from proxypool.leases.pool import PIN_SECONDS, Request
 from proxypool.proxies.record import FRESH_INTERVALS, ProxyRecord

@@ -8,16 +8,17 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
-from proxypool import clock, router, web
+from proxypool import clock
+from proxypool.config.settings import Settings
+from proxypool.http import router, web
 from proxypool.leases import operations
 from proxypool.leases.build import cache_of, pool_of
-from proxypool.leases.cache import Cache
-from proxypool.leases.index import Index
+from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Pool
-from proxypool.leases.sessions import Sessions
+from proxypool.leases.redis.cache import Cache
+from proxypool.leases.sessions.store import Sessions
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
-from proxypool.settings import Settings
 
 
 def a_record(number: int = 1, **changes: Any) -> ProxyRecord:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from proxypool.local import template
-from proxypool.settings import Settings
+from proxypool.config.settings import Settings
+from proxypool.local.emulation import template
 
 from tests.support.servers import ROOT
 

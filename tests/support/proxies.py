@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from proxypool.checks import direct, pipeline
 from proxypool.checks.check import Check
-from proxypool.checks.context import CheckContext
-from proxypool.checks.rule import TargetRule
-from proxypool.local.certificates import Certificates, local_certificates
-from proxypool.local.judge import Judge, serve_judge
+from proxypool.checks.judge import judges as direct
+from proxypool.checks.probe import pipeline
+from proxypool.checks.probe.context import CheckContext
+from proxypool.checks.rules.target import TargetRule
+from proxypool.config.settings import Settings
+from proxypool.local.farm.certificates import Certificates, local_certificates
+from proxypool.local.farm.judge_server import Judge, serve_judge
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.settings import Settings
 
 from tests.support.builders import NOW
 

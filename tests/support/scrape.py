@@ -17,16 +17,16 @@ from uuid import uuid4
 
 from botocore.client import BaseClient
 from proxypool import aws, clock
+from proxypool.aws.queues import ScrapeMessage, decode
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
-from proxypool.queues import ScrapeMessage, decode
-from proxypool.settings import Settings
 from proxypool.sources.api import from_request
 from proxypool.sources.record import Source
-from proxypool.sources.report import Scraped
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape import Scraper
+from proxypool.sources.scrape.report import Scraped
+from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
-from proxypool.state import State
 
 from tests.support import servers
 

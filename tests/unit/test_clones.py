@@ -13,9 +13,9 @@ import pytest
 from tests.support.servers import ROOT
 
 NOT_FOR_IDS = {
-    "table.py": "how long to wait before a retry",
-    "jobs/gate.py": "which place of a domain to try first",
-    "local/farm_kinds.py": "the demo farm",
+    "aws/dynamodb.py": "how long to wait before a retry",
+    "jobs/fetch/gate.py": "which place of a domain to try first",
+    "local/farm/kinds.py": "the demo farm",
 }
 """Where the generator that copies would share is used, and for what: in ids nowhere."""
 

@@ -5,31 +5,31 @@ ProxyPoolError
 ├── AddressRefused            an address, port or URL that the pool does not connect to
 ├── MessageError              a queue message that no retry can make readable
 ├── AwsError                  a call of AWS failed (aws)
-├── SendFailed                a queue did not accept some messages (queues)
-├── Throttled                 DynamoDB throttled statements at every retry (table)
-├── StatementRefused          DynamoDB refused a statement for another reason than its condition (table)
-├── ErrorReply                Redis answered a command with an error (leases.connection)
+├── SendFailed                a queue did not accept some messages (aws.queues)
+├── Throttled                 DynamoDB throttled statements at every retry (aws.dynamodb)
+├── StatementRefused          DynamoDB refused a statement for another reason than its condition (aws.dynamodb)
+├── ErrorReply                Redis answered a command with an error (leases.redis.connection)
 ├── TransportError            a connection to or through a proxy failed (network.faults)
 ├── SourceError               a source could not be fetched or read (a retry may help)
 ├── Unusable                  a list that cannot be previewed (sources.preview)
-├── StageFailed               a check ends at this stage (checks.context)
-├── InvalidAnswer             a judge's answer is not accepted (checks.judge)
+├── StageFailed               a check ends at this stage (checks.probe.context)
+├── InvalidAnswer             a judge's answer is not accepted (checks.judge.answer)
 │   └── ContentMismatch · NonceMissing · ForgedAnswer · ReplayedAnswer · TamperedAnswer · UnsignedAnswer
-├── RequestRefused            a job's request is not sent (jobs.fetch)
-├── FetchFailed               a job's page did not arrive (jobs.fetch)
-├── RateLimited               a domain has no turn soon (jobs.gate)
+├── RequestRefused            a job's request is not sent (jobs.fetch.page)
+├── FetchFailed               a job's page did not arrive (jobs.fetch.page)
+├── RateLimited               a domain has no turn soon (jobs.fetch.gate)
 ├── Requeue                   a job has to wait for a proxy or a turn (jobs.run)
 ├── TransformError            a page is not what its transform reads (jobs.transforms)
-├── ResultTooLarge            a job's result is over the bound (jobs.result)
+├── ResultTooLarge            a job's result is over the bound (jobs.store.result)
 ├── LocalStackError           the stack on this machine (local.process)
 │   └── ApiRefused
-├── Denied                    a request that the local stack refuses (local.guard)
-├── SocksRefused              the farm's proxy refuses a client (local.farm_socks)
+├── Denied                    a request that the local stack refuses (local.emulation.guard)
+├── SocksRefused              the farm's proxy refuses a client (local.farm.socks)
 └── ApiError                  leaves the API as problem details; each class has its own status
     ├── 400 NotJson · 401 Unidentified · 403 Forbidden · 404 NotFound · 405 MethodNotAllowed
     ├── 409 PoolEmpty · IdempotencyConflict · VersionConflict
     ├── 413 TooLarge · 415 UnsupportedMediaType · 422 Invalid · 429 QuotaExceeded
-    └── 503 Rebuilding · Paused · Unavailable (and its NoAnswer: Redis did not answer, leases.cache)
+    └── 503 Rebuilding · Paused · Unavailable (and its NoAnswer: Redis did not answer, leases.redis.cache)
 
 What only the command line raises is under `proxypool_client.errors.PoolError`. In `tests/unit/test_errors.py` the tree is compared with
 the classes.

@@ -9,13 +9,13 @@ import pytest
 from botocore.client import BaseClient
 from botocore.signers import RequestSigner
 from proxypool import aws
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.jobs.build import service
 from proxypool.manage import routes
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
 from proxypool.sources.table import SourceTable
-from proxypool.state import State
 
 from tests.support.admin import Admin, actions, empty
 from tests.support.servers import create_tables

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from proxypool.config.settings import Settings
 from proxypool.manage import routes
-from proxypool.settings import Settings
 from schemathesis.generation import GenerationMode
 
 from functions.manage import app

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from proxypool.config.settings import Settings
 from proxypool.leases.build import pool_of, sessions_of
 from proxypool.manage import routes
-from proxypool.settings import Settings
 
 from functions.lease import app as lease
 from functions.manage import app as manage

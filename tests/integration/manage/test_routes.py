@@ -10,14 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from proxypool import aws, clock, queues, tasks
+from proxypool import aws, clock
+from proxypool.aws import queues
+from proxypool.aws.state import REBUILD_WANTED
 from proxypool.jobs.build import job_table, results
 from proxypool.jobs.job import Job, JobState
-from proxypool.jobs.statements import Ending
-from proxypool.local import template
+from proxypool.jobs.store.statements import Ending
+from proxypool.local.emulation import template
 from proxypool.manage import openapi, routes
 from proxypool.proxies.proxy import Protocol, Proxy, Status
-from proxypool.state import REBUILD_WANTED
+from proxypool.tasks import runs
 
 from tests.support.admin import Admin
 from tests.support.servers import ROOT
@@ -63,7 +65,7 @@ def test_every_route_answers_as_documented_and_touches_what_the_template_allows(
     assert ask("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
     assert ask("PATCH /settings", {"owner_quota": 5})["owner_quota"] == 5
     assert ask("GET /settings")["owner_quota"] == 5
-    with tasks.run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
+    with runs.run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
         run.counts["count_enqueued"] = 1
     admin.calls.discard(("StateTable", "dynamodb:PutItem"))  # the run's; settings are written again below
     assert ask("GET /tasks/{id}", name="run-1") == ask("GET /stats/pool")["tasks"]["scrape_all"]

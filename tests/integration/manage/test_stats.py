@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from proxypool import clock, tasks
-from proxypool.jobs import usage
+from proxypool import clock
+from proxypool.aws.state import GAUGES
+from proxypool.jobs.store import usage
 from proxypool.proxies import census
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.state import GAUGES
+from proxypool.tasks import runs
 
 from tests.support.admin import Admin
 from tests.support.clock import Clock
@@ -80,7 +81,7 @@ def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin, clo
 
 def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(admin: Admin) -> None:
     def scrape(run_id: str, **counts: Any) -> dict[str, Any]:
-        with tasks.run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
+        with runs.run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
             run.counts |= counts
         found: dict[str, Any] = admin("GET /stats/pool")[1]
         return found
@@ -97,7 +98,7 @@ def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(a
 
 
 def test_a_run_that_raised_is_told_with_its_error(admin: Admin) -> None:
-    with pytest.raises(ValueError), tasks.run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60):
+    with pytest.raises(ValueError), runs.run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60):
         raise ValueError("it broke")
 
     _, stats = admin("GET /stats/pool")

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxypool import clock
-from proxypool.checks.anonymity import anonymity_level
-from proxypool.checks.cadence import needs_quick_recheck
 from proxypool.checks.check import Blame, Check, Reason, Verdict
-from proxypool.checks.retention import is_prunable, prunable_checks
-from proxypool.checks.status import apply_check
+from proxypool.checks.rules.anonymity import anonymity_level
+from proxypool.checks.rules.cadence import needs_quick_recheck
+from proxypool.checks.rules.retention import is_prunable, prunable_checks
+from proxypool.checks.rules.status import apply_check
+from proxypool.config.settings import ROWS
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
-from proxypool.settings import ROWS
 
 from tests.support.builders import NOW, a_record
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from proxypool.checks import echo, judge
+from proxypool.checks.judge import answer, echo
 
 KEY, NONCE = b"key", "0" * 32
-BODY = judge.build_answer(
+BODY = answer.build_answer(
     KEY, nonce=NONCE, peer="198.51.100.1", headers=[("Via", "1.1 x")], scheme="http", country="DE"
 )
-OTHER = judge.build_answer(KEY, nonce="1" * 32, peer="198.51.100.1", headers=[], scheme="http", country=None)
-UNSIGNED = judge.build_answer(None, nonce=NONCE, peer="198.51.100.1", headers=[], scheme="http", country=None)
+OTHER = answer.build_answer(KEY, nonce="1" * 32, peer="198.51.100.1", headers=[], scheme="http", country=None)
+UNSIGNED = answer.build_answer(None, nonce=NONCE, peer="198.51.100.1", headers=[], scheme="http", country=None)
 
 
 def test_a_signed_answer_contains_the_judges_observation() -> None:
     """Input 39."""
-    observation = judge.parse_answer(KEY, BODY, NONCE)
+    observation = answer.parse_answer(KEY, BODY, NONCE)
 
     assert (observation.peer, observation.country, observation.headers, observation.signed) == (
         "198.51.100.1",
@@ -42,15 +42,15 @@ def test_a_signed_answer_contains_the_judges_observation() -> None:
 )
 def test_an_invalid_body_is_rejected_with_its_reason(body: bytes, reason: str) -> None:
     """Inputs 39, 40, 43; case 1."""
-    with pytest.raises(judge.InvalidAnswer) as error:
-        judge.parse_answer(KEY, body, NONCE)
+    with pytest.raises(answer.InvalidAnswer) as error:
+        answer.parse_answer(KEY, body, NONCE)
 
     assert error.value.reason == reason
 
 
 def test_without_a_key_the_answer_is_parsed_as_unsigned() -> None:
     """Input 39: an unsigned answer is never marked as signed."""
-    assert judge.parse_answer(None, UNSIGNED, NONCE).signed is False
+    assert answer.parse_answer(None, UNSIGNED, NONCE).signed is False
 
 
 def test_x_forwarded_for_inside_the_origin_of_an_echo_is_restored() -> None:
@@ -75,7 +75,7 @@ def test_x_forwarded_for_inside_the_origin_of_an_echo_is_restored() -> None:
 )
 def test_an_echo_without_our_nonce_or_an_address_is_rejected(body: bytes, reason: str) -> None:
     """Case 1, input 40."""
-    with pytest.raises(judge.InvalidAnswer) as error:
+    with pytest.raises(answer.InvalidAnswer) as error:
         echo.parse_echo(body, NONCE)
 
     assert error.value.reason == reason

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.checks import judge
-from proxypool.checks.canary import canary_page
 from proxypool.checks.check import JudgeKind
+from proxypool.checks.judge import answer as judge
+from proxypool.checks.judge.canary import canary_page
 
 NONCE = "ab" * 16
 APP = Path(__file__).parents[3] / "functions/judge/app.py"

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 from proxypool import aws
-from proxypool.checks import secret
+from proxypool.checks.judge import key
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def test_a_rotated_key_is_read_within_five_minutes(arn: str, monkeypatch: pytest
     """Input 85: the old value is not cached for longer."""
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    assert secret.judge_key(arn) == b"old"
+    assert key.judge_key(arn) == b"old"
     boto3.client("secretsmanager").put_secret_value(SecretId=arn, SecretString="new")
 
     monkeypatch.setattr(time, "monotonic", lambda: now + 299)
-    assert secret.judge_key(arn) == b"old"
+    assert key.judge_key(arn) == b"old"
     monkeypatch.setattr(time, "monotonic", lambda: now + 300)
-    assert secret.judge_key(arn) == b"new"
+    assert key.judge_key(arn) == b"new"

@@ -8,25 +8,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from proxypool.checks.anonymity import anonymity_level
-from proxypool.checks.blame import blame_for, verdict_for
-from proxypool.checks.cadence import is_likely_slow, needs_full_check
-from proxypool.checks.canary import canary_page
 from proxypool.checks.check import Blame, Check, Reason, TargetVerdict, Verdict
-from proxypool.checks.checkers import BUILT_IN, Stage, stages
-from proxypool.checks.checkers.exit import record_exit
-from proxypool.checks.context import StageFailed
-from proxypool.checks.direct import build_context, configured_judges
-from proxypool.checks.explain import explain
-from proxypool.checks.geo import Location, open_databases
-from proxypool.checks.judge import Observation
-from proxypool.checks.rule import TargetRule, parse_rule, parse_rules, target_verdict
-from proxypool.checks.status import MAX_OTHER_EXITS, apply_check
+from proxypool.checks.judge.answer import Observation
+from proxypool.checks.judge.canary import canary_page
+from proxypool.checks.judge.judges import build_context, configured_judges
+from proxypool.checks.probe.checkers import BUILT_IN, Stage, stages
+from proxypool.checks.probe.checkers.exit import record_exit
+from proxypool.checks.probe.context import StageFailed
+from proxypool.checks.probe.geo import Location, open_databases
+from proxypool.checks.rules.anonymity import anonymity_level
+from proxypool.checks.rules.blame import blame_for, verdict_for
+from proxypool.checks.rules.cadence import is_likely_slow, needs_full_check
+from proxypool.checks.rules.explain import explain
+from proxypool.checks.rules.status import MAX_OTHER_EXITS, apply_check
+from proxypool.checks.rules.target import TargetRule, parse_rule, parse_rules, target_verdict
+from proxypool.config.settings import Settings
 from proxypool.errors import ConfigurationError
-from proxypool.leases.index import REMOVED, entry
+from proxypool.leases.index.ready import REMOVED, entry
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, TargetFact, fresh_until
-from proxypool.settings import Settings
 
 from tests.support.builders import NOW, a_record
 from tests.support.mmdb import write_database
@@ -187,7 +187,7 @@ def test_a_package_adds_a_stage_by_its_entry_point(monkeypatch: pytest.MonkeyPat
             return installed
 
     monkeypatch.setattr(
-        "proxypool.checks.checkers.entry_points", lambda *, group: [Point()] if "checkers" in group else []
+        "proxypool.checks.probe.checkers.entry_points", lambda *, group: [Point()] if "checkers" in group else []
     )
     stages.cache_clear()
     try:

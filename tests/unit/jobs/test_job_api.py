@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
 from proxypool.jobs.api import read_jobs
-from proxypool.jobs.domains import Domain, Domains
+from proxypool.jobs.fetch.domains import Domain, Domains
 from proxypool.jobs.job import Job, JobRequest
-from proxypool.settings import Settings
-from proxypool.state import State
 
 
 class Known(Domains):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from proxypool.jobs.together import Batcher
+from proxypool.jobs.batcher import Batcher
 
 Calls = list[tuple[str, list[int]]]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from proxypool.jobs import transforms
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.transforms import TransformError
 from proxypool.jobs.transforms.html import links
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from proxypool.config.settings import Settings
+from proxypool.http.web import Field
 from proxypool.leases import api, filters
 from proxypool.leases.filters import FILTERS, LAYOUT, Compare, Filter, Need, layout, member, needs
-from proxypool.leases.keys import MEMBER_ID
 from proxypool.leases.pool import Request
+from proxypool.leases.redis.keys import MEMBER_ID
 from proxypool.proxies.proxy import Kind
-from proxypool.settings import Settings
-from proxypool.web import Field
 
 from tests.support.lease_filters import EXAMPLES
 from tests.support.leases import a_record

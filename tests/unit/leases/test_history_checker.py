@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from proxypool.leases.journal import Entry, Kind
+from proxypool.leases.ledger.journal import Entry, Kind
 
 from tests.support.lease_history import Call, Op, Shown, Told, violations
 

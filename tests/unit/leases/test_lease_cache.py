@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proxypool.leases.cache import token
+from proxypool.leases.redis.cache import token
 
 
 def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:

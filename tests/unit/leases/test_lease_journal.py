@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxypool.leases import journal
+from proxypool.leases.ledger import journal
 from proxypool.proxies.record import LeaseFacts
 from proxypool_client.outcome import Outcome
 

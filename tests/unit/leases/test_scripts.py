@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from proxypool.leases import scripts
-from proxypool.leases.keys import ARGUMENTS, CONSTANTS
+from proxypool.leases.redis import scripts
+from proxypool.leases.redis.keys import ARGUMENTS, CONSTANTS
 
 FILES = {path.stem for path in scripts.FOLDER.glob("*.lua")}
 SCRIPTS = sorted(FILES - ({part for parts in scripts.PARTS.values() for part in parts} - scripts.PARTS.keys()))

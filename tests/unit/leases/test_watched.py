@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from proxypool.config.overrides import parse
+from proxypool.config.settings import ROWS, Settings
 from proxypool.leases.build import bridge_of, watched_of
 from proxypool.leases.filters import CONDITIONS
-from proxypool.leases.watched import parse_watched
-from proxypool.overrides import parse
-from proxypool.settings import ROWS, Settings
+from proxypool.leases.index.watched import parse_watched
 
 
 def test_filters_are_separated_by_semicolons_and_conditions_by_commas() -> None:

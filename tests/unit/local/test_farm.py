@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from proxypool.checks.judge import Observation, TamperedAnswer, parse_answer
-from proxypool.local.farm import Farm, growing, loopback_of
-from proxypool.local.farm_acts import has_password, read_request
-from proxypool.local.farm_kinds import KINDS, Spec, plan, read_mix
+from proxypool.checks.judge.answer import Observation, TamperedAnswer, parse_answer
+from proxypool.local.farm.behavior import has_password, read_request
+from proxypool.local.farm.kinds import KINDS, Spec, plan, read_mix
+from proxypool.local.farm.server import Farm, growing, loopback_of
 
 KEY = b"the judge's key"
 NONCE = "ab" * 16

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 import pytest
-from proxypool.local.access import api_token, credentials, new_access_key
-from proxypool.local.guard import Denied, admit, guarded
+from proxypool.local.emulation.access import api_token, credentials, new_access_key
+from proxypool.local.emulation.guard import Denied, admit, guarded
 
 KEY = "0123456789abcdef0123456789abcdef"
 TOKEN = api_token(KEY)

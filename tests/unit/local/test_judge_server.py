@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from proxypool.checks.judge import parse_answer
-from proxypool.local.certificates import local_certificates
-from proxypool.local.judge import Judge, serve_judge
+from proxypool.checks.judge.answer import parse_answer
+from proxypool.local.farm.certificates import local_certificates
+from proxypool.local.farm.judge_server import Judge, serve_judge
 
 NONCE = "cd" * 16
 REQUEST = f"GET /?nonce={NONCE} HTTP/1.1\r\nHost: h\r\nB: 1\r\nA: 2\r\n\r\n".encode()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.local import deploy, forward, httpapi, process, stack
+from proxypool.local import process, stack
+from proxypool.local.emulation import deploy, httpapi, metrics_forwarder
 
 
 def an_api(**paths: Any) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
         ' "Metrics": [{"Name": "ChecksPassed", "Unit": "Count"}]}]}, "service": "proxypool", "ChecksPassed": [3]}'
     )
 
-    assert forward.read(line) == [
+    assert metrics_forwarder.read(line) == [
         (
             "ProxyPool",
             [
@@ -61,8 +62,8 @@ def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
 
 
 def test_other_lines_are_no_metrics() -> None:
-    assert forward.read("START RequestId") == []
-    assert forward.read('{"_aws": 1}') == []
+    assert metrics_forwarder.read("START RequestId") == []
+    assert metrics_forwarder.read('{"_aws": 1}') == []
 
 
 def test_a_layer_holds_the_packages_of_its_folder_under_python(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from proxypool.local.own import PUBLIC_JUDGE, Own, read_own
 from proxypool.local.process import LocalStackError
+from proxypool.local.user_sources import PUBLIC_JUDGE, Own, read_own
 
 
 def read(tmp_path: Path, text: str, name: str = "sources.toml", **environment: str) -> Own:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from proxypool.local import screen, table
+from proxypool.local import live_view, pool_table
 from proxypool.local.stack import Running
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
@@ -26,7 +26,7 @@ STACK = Running(
 def shown(*records: ProxyRecord) -> str:
     console = Console(width=120)
     with console.capture() as captured:
-        console.print(table.page(records, "a note"))
+        console.print(pool_table.page(records, "a note"))
     return captured.get()
 
 
@@ -51,7 +51,7 @@ def test_a_proxy_that_alters_what_it_carries_is_active_but_not_ready() -> None:
     ],
 )
 def test_each_verdict_says_why_or_who_vouches_for_it(record: ProxyRecord, expected: str) -> None:
-    assert table.verdict(record) == expected
+    assert pool_table.verdict(record) == expected
     assert expected in shown(record)
 
 
@@ -64,7 +64,7 @@ def test_an_empty_pool_shows_its_counts_alone() -> None:
 def test_the_lines_stand_on_their_own_wherever_the_project_lies(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", f"{home}/.venv/bin/python")
 
-    lines = screen.lines(STACK, Path(home) / ".local", Path(home))
+    lines = live_view.lines(STACK, Path(home) / ".local", Path(home))
 
     assert shlex.split(lines[1]) == ["cd", home]
     assert "    .venv/bin/proxypool lease" in lines
@@ -72,7 +72,7 @@ def test_the_lines_stand_on_their_own_wherever_the_project_lies(home: str, monke
 
 
 def test_lines_for_a_state_folder_of_another_name_carry_the_address() -> None:
-    lines = screen.lines(STACK, Path("/tmp/other"), Path("/home/me/pool"))
+    lines = live_view.lines(STACK, Path("/tmp/other"), Path("/home/me/pool"))
 
     assert any(line.endswith(f"lease --url {STACK.api_url}") for line in lines)
 
@@ -80,13 +80,13 @@ def test_lines_for_a_state_folder_of_another_name_carry_the_address() -> None:
 def test_a_target_on_this_machine_is_not_offered_to_proxies_that_are_elsewhere() -> None:
     elsewhere = replace(STACK, judge_url="http://judge.example.com/", children={})
 
-    lines = screen.lines(elsewhere, Path("/home/me/pool/.local"), Path("/home/me/pool"))
+    lines = live_view.lines(elsewhere, Path("/home/me/pool/.local"), Path("/home/me/pool"))
 
     assert any(line.endswith("fetch http://httpbin.org/ip") for line in lines)
 
 
 def test_a_second_start_says_that_it_leases_from_the_state_of_the_last(tmp_path: Path) -> None:
-    first, second = (screen.first_lease(seconds, tmp_path) for seconds in (11.0, 3.9))
+    first, second = (live_view.first_lease(seconds, tmp_path) for seconds in (11.0, 3.9))
 
     assert first.startswith("First lease after 11.0 s. The state is kept")
     assert second == "First lease after 3.9 s, from the state of the last run (a fresh start took 11.0 s)."

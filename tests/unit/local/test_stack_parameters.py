@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from proxypool.local import template
-from proxypool.local.own import OwnJudge
+from proxypool.cli.settings_check import check
+from proxypool.config.overrides import parse
+from proxypool.config.settings import ROWS
+from proxypool.local.emulation import template
 from proxypool.local.stack import Plan, parameters
-from proxypool.overrides import parse
-from proxypool.settings import ROWS
-from proxypool.settings_check import check
+from proxypool.local.user_sources import OwnJudge
 
 from tests.support.servers import ROOT
 

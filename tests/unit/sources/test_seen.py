@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proxypool.config.settings import ROWS
 from proxypool.proxies.proxy import Status
-from proxypool.settings import ROWS
-from proxypool.sources.caps import Caps, largest_network, within
-from proxypool.sources.seen import Mark, Seen, network_of, unpack
+from proxypool.sources.scrape.caps import Caps, largest_network, within
+from proxypool.sources.scrape.digest import Mark, Seen, network_of, unpack
 
 from tests.support.builders import NOW, a_proxy, a_record
 

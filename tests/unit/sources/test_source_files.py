@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Protocol
-from proxypool.settings import Settings
 from proxypool.sources.api import PLACES, from_request
 from proxypool.sources.formats import parse
 from proxypool_client import source_files

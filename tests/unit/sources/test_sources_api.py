@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
-from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_request, source_json
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)

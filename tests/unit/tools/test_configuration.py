@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from proxypool.local import template
+from proxypool.local.emulation import template
 
 from tools import configuration
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from proxypool.aws.state import State
 from proxypool.checks.prune import Pruner
 from proxypool.checks.sweep import Sweep
 from proxypool.checks.table import ChecksTable
 from proxypool.checks.validate import Validator
+from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
-from proxypool.state import State
 
 
 def validator(settings: Settings) -> Validator:

@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import clock
+from proxypool.aws.events import Event, publish
+from proxypool.aws.state import FROZEN, State
 from proxypool.checks.check import Check, Verdict
-from proxypool.events import Event, publish
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import ProxyRecord
-from proxypool.settings import Settings
-from proxypool.state import FROZEN, State
 from proxypool.telemetry import Metric, count, log
 
 SWEEP_TTL_SECONDS: Final = 86_400

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from proxypool.checks.retention import is_prunable, prunable_checks
+from proxypool.aws.state import State
+from proxypool.checks.rules.retention import is_prunable, prunable_checks
 from proxypool.checks.table import ChecksTable
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import ProxyRecord, due_shards
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
-from proxypool.state import State
 from proxypool.telemetry import Metric, count
 
 PAGE_SIZE: Final = 200

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from proxypool import clock, queues
+from proxypool import clock
+from proxypool.aws import queues
+from proxypool.aws.queues import ValidateMessage
+from proxypool.aws.state import State, is_paused
+from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import due_shards
 from proxypool.proxies.table import ProxyTable
-from proxypool.queues import ValidateMessage
-from proxypool.settings import Settings
-from proxypool.state import State, is_paused
 from proxypool.telemetry import Metric, count, log
 
 CURSOR: Final = "cursor:revalidate_sweep"

@@ -11,8 +11,8 @@ from pynamodb.attributes import DynamicMapAttribute, NumberAttribute, UnicodeAtt
 from pynamodb.models import Model
 
 from proxypool import clock
+from proxypool.aws.dynamodb import bind
 from proxypool.checks.check import Check
-from proxypool.table import bind
 
 
 class CheckItem(Model):

@@ -13,26 +13,28 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from proxypool import clock, queues
-from proxypool.checks import direct, pipeline
+from proxypool import clock
+from proxypool.aws import queues
+from proxypool.aws.events import Event, publish
+from proxypool.aws.queues import ValidateMessage
+from proxypool.aws.state import State, operator_settings
 from proxypool.checks.batch import Batch, BatchResult
-from proxypool.checks.cadence import is_likely_slow, needs_full_check, needs_quick_recheck
 from proxypool.checks.check import Check, Reason, Verdict
-from proxypool.checks.context import CheckContext
 from proxypool.checks.freeze import Freezer
-from proxypool.checks.low import publish_pool_low
-from proxypool.checks.rule import TargetRule, parse_rules
-from proxypool.checks.secret import judge_key
-from proxypool.checks.status import apply_check
+from proxypool.checks.judge import judges
+from proxypool.checks.judge.key import judge_key
+from proxypool.checks.pool_low import publish_pool_low
+from proxypool.checks.probe import pipeline
+from proxypool.checks.probe.context import CheckContext
+from proxypool.checks.rules.cadence import is_likely_slow, needs_full_check, needs_quick_recheck
+from proxypool.checks.rules.status import apply_check
+from proxypool.checks.rules.target import TargetRule, parse_rules
 from proxypool.checks.table import ChecksTable
-from proxypool.events import Event, publish
+from proxypool.config.settings import Settings
 from proxypool.network import loop
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
-from proxypool.queues import ValidateMessage
-from proxypool.settings import Settings
-from proxypool.state import State, operator_settings
 from proxypool.telemetry import Metric, count, log
 
 RESULTS_PER_WRITE: Final = 25
@@ -86,7 +88,7 @@ class Validator:
 
     async def _check(self, batch: Batch, seconds: float) -> None:
         key = judge_key(self.settings.judge_secret_arn)
-        context = await direct.probe_judges(direct.build_context(self.settings, key, self._target_rules()))
+        context = await judges.probe_judges(judges.build_context(self.settings, key, self._target_rules()))
         if context is None:
             self._return_unchecked(batch)
             return

@@ -61,7 +61,7 @@ def farm(
     one_address: Annotated[bool, typer.Option(help="All on 127.0.0.1, one port each, as macOS needs.")] = False,
 ) -> None:  # fmt: skip
     """Run good and hostile proxies on loopback until Ctrl-C, with a manifest of their behavior, to try a checker against."""
-    from proxypool.local.farm import serve_command
+    from proxypool.local.farm.server import serve_command
 
     try:
         serve_command(folder=folder, count=size, mix=mix, seed=seed, key_file=key_file, one_address=one_address)
@@ -79,7 +79,7 @@ def serve_judge(
     as_json: Json = False,
 ) -> None:
     """Serve a judge over plain HTTP until Ctrl-C: it returns what it sees of a request."""
-    from proxypool.local.judge import serve_command
+    from proxypool.local.farm.judge_server import serve_command
 
     if key_file and not key_file.is_file():
         fail(Exit.USAGE, f"{key_file} is not a file", as_json)

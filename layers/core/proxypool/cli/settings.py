@@ -29,7 +29,7 @@ def show_settings(context: typer.Context, stack: Stack = "", region: Region = ""
     if context.invoked_subcommand:
         return
     from proxypool.cli import stack_access
-    from proxypool.settings_check import check
+    from proxypool.cli.settings_check import check
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         parameters = stack_access.parameters(stack, region)
@@ -45,7 +45,7 @@ def check_text(
     as_json: Json = False,
 ) -> None:
     """Check settings offline, before a deploy; one line per error."""
-    from proxypool.settings_check import check
+    from proxypool.cli.settings_check import check
 
     problems = check(text)
     if as_json:
@@ -58,8 +58,8 @@ def check_text(
 
 def rows(parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """All settings with their effective values as they would be written in an override, then the template's other parameters."""
-    from proxypool.overrides import parse, write
-    from proxypool.settings import ROWS
+    from proxypool.config.overrides import parse, write
+    from proxypool.config.settings import ROWS
 
     values, _ = parse(parameters.get(PARAMETER, ""), ROWS)
     for name, row in ROWS.items():

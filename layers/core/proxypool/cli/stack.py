@@ -40,8 +40,8 @@ def export_ledger(
     ledger, page by page."""
     from proxypool import clock
     from proxypool.cli import stack_access
-    from proxypool.leases import export
-    from proxypool.leases.ledger import Ledger
+    from proxypool.leases.ledger import export
+    from proxypool.leases.ledger.table import Ledger
 
     start = first.replace(tzinfo=UTC) if first else clock.from_epoch(0)
     end = last.replace(tzinfo=UTC) + timedelta(days=1) if last else clock.now()
@@ -60,8 +60,7 @@ def export_ledger(
 @dlq.command("list")
 def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
     """Show the messages in the dead-letter queues, with their reasons."""
-    from proxypool import dlq as dead_letters
-    from proxypool.cli import stack_access
+    from proxypool.cli import dead_letters, stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         queues = dead_letters.queues_from(stack_access.outputs(stack, region))
@@ -76,8 +75,7 @@ def redrive(
     stack: Stack = "", region: Region = "", as_json: Json = False,
 ) -> None:  # fmt: skip
     """Send the messages of the dead-letter queues back to their queues."""
-    from proxypool import dlq as dead_letters
-    from proxypool.cli import stack_access
+    from proxypool.cli import dead_letters, stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         queues = dead_letters.queues_from(stack_access.outputs(stack, region))

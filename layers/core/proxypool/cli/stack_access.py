@@ -28,7 +28,7 @@ from proxypool_client.local_stack import find_stack, read_stack
 from pynamodb.exceptions import PynamoDBException
 
 from proxypool import aws
-from proxypool.local.access import STACK_NAME, credentials
+from proxypool.local.emulation.access import STACK_NAME, credentials
 
 NOT_ALLOWED: Final = frozenset(
     {

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxypool import clock
+from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused, Invalid
+from proxypool.http.web import Field, read_fields
 from proxypool.jobs import transforms
-from proxypool.jobs.domains import Domains
-from proxypool.jobs.fetch import SAFE_HEADERS
+from proxypool.jobs.fetch.domains import Domains
+from proxypool.jobs.fetch.page import SAFE_HEADERS
 from proxypool.jobs.job import Crawl, Job, JobRequest
 from proxypool.leases.api import lease_fields
-from proxypool.leases.sessions import SESSION_ID
+from proxypool.leases.sessions.store import SESSION_ID
 from proxypool.network.address import Url, parse_public_url
-from proxypool.settings import Settings
-from proxypool.web import Field, read_fields
 
 MAX_JOBS: Final = 100  # of one request
 MAX_BODY_BYTES: Final = 1_000_000  # of POST /jobs

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
-from proxypool.caller import ON_BEHALF_HEADER, OWNER_HEADER
-from proxypool.jobs import usage
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
+from proxypool.http.caller import ON_BEHALF_HEADER, OWNER_HEADER
 from proxypool.jobs.crawl import Crawler
-from proxypool.jobs.domains import Domains
-from proxypool.jobs.gate import Gate
+from proxypool.jobs.fetch.domains import Domains
+from proxypool.jobs.fetch.gate import Gate
+from proxypool.jobs.fetch.robots import Robots
 from proxypool.jobs.leases import Leases
-from proxypool.jobs.result import Results
-from proxypool.jobs.robots import Robots
 from proxypool.jobs.run import Runner
 from proxypool.jobs.service import Jobs
-from proxypool.jobs.table import JobTable
+from proxypool.jobs.store import usage
+from proxypool.jobs.store.result import Results
+from proxypool.jobs.store.table import JobTable
 from proxypool.jobs.worker import Outcomes, Worker
 from proxypool.network.fetch import FetchLimits
 from proxypool.network.tls import client_context
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
-from proxypool.state import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from proxypool import queues
+from proxypool.aws import queues
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.job import ID_BYTES, Crawl, Job, JobRequest, JobState
-from proxypool.jobs.table import JobTable
+from proxypool.jobs.store.table import JobTable
 from proxypool.jobs.transforms.html import links
 from proxypool.network.address import parse_public_url
-from proxypool.settings import Settings
-from proxypool.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from proxypool_client.aio import AsyncPool
 from proxypool_client.errors import Refused
 from proxypool_client.pool import Lease
 
-from proxypool.jobs.together import Batcher
+from proxypool.jobs.batcher import Batcher
 
 MAX_ACQUIRED: Final = 50  # of one call
 MAX_RELEASED: Final = 100

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from proxypool.caller import Right
+from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, VersionConflict
-from proxypool.jobs.api import JOB_ID, MAX_BODY_BYTES, MAX_JOBS, job_fields
-from proxypool.jobs.domains import DOMAIN_FIELDS, DOMAIN_NAME
-from proxypool.jobs.job import JobState
-from proxypool.jobs.service import QUERY_FIELDS, Jobs
-from proxypool.operation import (
+from proxypool.http.caller import Right
+from proxypool.http.operation import (
     ANYTHING,
     BOOLEAN,
     FRACTION,
@@ -27,8 +24,11 @@ from proxypool.operation import (
     one_of,
     ref,
 )
-from proxypool.settings import Settings
-from proxypool.web import schema_of
+from proxypool.http.web import schema_of
+from proxypool.jobs.api import JOB_ID, MAX_BODY_BYTES, MAX_JOBS, job_fields
+from proxypool.jobs.fetch.domains import DOMAIN_FIELDS, DOMAIN_NAME
+from proxypool.jobs.job import JobState
+from proxypool.jobs.service import QUERY_FIELDS, Jobs
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Job": object_(

@@ -20,12 +20,12 @@ from proxypool_client.sessions import Session
 
 from proxypool import clock
 from proxypool.errors import ProxyPoolError
-from proxypool.jobs.domains import Domain
-from proxypool.jobs.fetch import Answer, FetchFailed, PageRequest, RequestRefused, fetch
-from proxypool.jobs.gate import Gate, RateLimited
+from proxypool.jobs.fetch.domains import Domain
+from proxypool.jobs.fetch.gate import Gate, RateLimited
+from proxypool.jobs.fetch.page import Answer, FetchFailed, PageRequest, RequestRefused, fetch
+from proxypool.jobs.fetch.robots import Robots
 from proxypool.jobs.job import Job, JobRequest
 from proxypool.jobs.leases import Leases
-from proxypool.jobs.robots import Robots
 from proxypool.network.fetch import FetchLimits
 
 WAIT_SECONDS: Final = 10.0  # for a free proxy, before the job is requeued

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from proxypool import clock, queues
+from proxypool import clock
+from proxypool.aws import queues
+from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, Invalid, NotFound, VersionConflict
+from proxypool.http.web import Field
 from proxypool.jobs.api import JOB_ID, is_job_id, job_json, read_jobs
-from proxypool.jobs.domains import DOMAIN_NAME, Domains
+from proxypool.jobs.fetch.domains import DOMAIN_NAME, Domains
 from proxypool.jobs.job import Job, JobState, job_key
-from proxypool.jobs.result import Results
-from proxypool.jobs.table import JobTable
-from proxypool.settings import Settings
-from proxypool.web import Field
+from proxypool.jobs.store.result import Results
+from proxypool.jobs.store.table import JobTable
 
 PAGE: Final = 100
 

@@ -15,22 +15,23 @@ from typing import Any, Final
 from proxypool_client.bans import Finding
 from proxypool_client.outcome import Outcome
 
-from proxypool import clock, queues
-from proxypool.events import EVENTS_PER_CALL, Event, publish_many
+from proxypool import clock
+from proxypool.aws import queues
+from proxypool.aws.dynamodb import StatementRefused
+from proxypool.aws.events import EVENTS_PER_CALL, Event, publish_many
+from proxypool.config.settings import Settings
 from proxypool.jobs import transforms
+from proxypool.jobs.batcher import Batcher
 from proxypool.jobs.crawl import Crawler
-from proxypool.jobs.domains import Domains
-from proxypool.jobs.fetch import Answer, RequestRefused
+from proxypool.jobs.fetch.domains import Domains
+from proxypool.jobs.fetch.page import Answer, RequestRefused
 from proxypool.jobs.job import Job, JobState
-from proxypool.jobs.lake import write_row
-from proxypool.jobs.result import Results, ResultTooLarge
 from proxypool.jobs.run import Requeue, Runner, RunResult
-from proxypool.jobs.statements import Ending
-from proxypool.jobs.table import JobTable
-from proxypool.jobs.together import Batcher
+from proxypool.jobs.store.lake import write_row
+from proxypool.jobs.store.result import Results, ResultTooLarge
+from proxypool.jobs.store.statements import Ending
+from proxypool.jobs.store.table import JobTable
 from proxypool.jobs.transforms import TransformError
-from proxypool.settings import Settings
-from proxypool.table import StatementRefused
 from proxypool.telemetry import Metric, count, log
 
 STARTS_PER_CALL: Final = 50

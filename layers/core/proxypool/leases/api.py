@@ -8,14 +8,15 @@ from typing import Any, Final
 
 from proxypool_client.outcome import Outcome
 
-from proxypool import clock, web
+from proxypool import clock
+from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
+from proxypool.http import web
+from proxypool.http.operation import ApiRequest, Reply
 from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Pool, Request, Strategy
-from proxypool.leases.sessions import SESSION_ID
-from proxypool.operation import ApiRequest, Reply
+from proxypool.leases.sessions.store import SESSION_ID
 from proxypool.proxies.proxy import ID_PATTERN
-from proxypool.settings import Settings
 
 KEY_HEADER: Final = "Idempotency-Key"
 LEASE_ID: Final = r"[0-9a-f]{32}\.[0-9]{1,2}"

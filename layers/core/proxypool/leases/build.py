@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxypool.leases.cache import Cache
-from proxypool.leases.keys import Keys
+from proxypool.config.settings import Settings, report_ignored
 from proxypool.leases.pool import Limits, Pool
-from proxypool.leases.sessions import Sessions
-from proxypool.settings import Settings, report_ignored
+from proxypool.leases.redis.cache import Cache
+from proxypool.leases.redis.keys import Keys
+from proxypool.leases.sessions.store import Sessions
 
 if TYPE_CHECKING:
     from proxypool.leases.expire import Bridge
-    from proxypool.leases.watched import Watched
+    from proxypool.leases.index.watched import Watched
 
 
 def cache_of(settings: Settings) -> Cache:
@@ -40,7 +40,7 @@ def sessions_of(settings: Settings) -> Sessions:
 
 def watched_of(settings: Settings) -> tuple[Watched, ...]:
     """The filters of proxy.pool_low. Raises ValueError with the reason where they cannot be read."""
-    from proxypool.leases.watched import BETWEEN_CONDITIONS, BETWEEN_FILTERS, parse_watched
+    from proxypool.leases.index.watched import BETWEEN_CONDITIONS, BETWEEN_FILTERS, parse_watched
 
     return parse_watched(BETWEEN_FILTERS.join(settings.pool_low_filters).replace(":", BETWEEN_CONDITIONS))
 
@@ -50,11 +50,11 @@ def bridge_of(settings: Settings) -> Bridge:
 
     Filters of proxy.pool_low that cannot be read are ignored, and reported.
     """
+    from proxypool.aws.state import State
     from proxypool.leases.expire import Bridge
-    from proxypool.leases.index import Index
-    from proxypool.leases.ledger import Ledger
+    from proxypool.leases.index.ready import Index
+    from proxypool.leases.ledger.table import Ledger
     from proxypool.proxies.table import ProxyTable
-    from proxypool.state import State
 
     cache = cache_of(settings)
     try:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.leases import filters, journal, operator_settings
-from proxypool.leases.cache import Cache
-from proxypool.leases.index import Index
-from proxypool.leases.journal import Entry, Kind
-from proxypool.leases.ledger import Ledger
+from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
+from proxypool.leases import filters, operator_settings
+from proxypool.leases.index.ready import Index
+from proxypool.leases.index.watched import Watched
+from proxypool.leases.ledger import journal
+from proxypool.leases.ledger.journal import Entry, Kind
+from proxypool.leases.ledger.table import Ledger
 from proxypool.leases.pool import REASONS
-from proxypool.leases.watched import Watched
+from proxypool.leases.redis.cache import Cache
 from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.table import ProxyTable
-from proxypool.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
 from proxypool.telemetry import Metric, count, count_by, log
 
 LOCK_MS = 90_000  # a crashed run blocks the next ones for that long; overlapping runs change nothing

@@ -17,9 +17,9 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final
 
 from proxypool.errors import Invalid
-from proxypool.leases.keys import ANY_COUNTRY, HEAD, MEMBER_ID, ready_set
+from proxypool.http.web import Field, read_fields
+from proxypool.leases.redis.keys import ANY_COUNTRY, HEAD, MEMBER_ID, ready_set
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
-from proxypool.web import Field, read_fields
 
 if TYPE_CHECKING:  # the lease function does not load records
     from proxypool.leases.pool import Request

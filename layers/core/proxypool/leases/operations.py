@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from proxypool import caller
-from proxypool.caller import Right
+from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, Paused, PoolEmpty, QuotaExceeded, Rebuilding, VersionConflict
-from proxypool.leases import api, session_api
-from proxypool.leases.pool import Pool
-from proxypool.leases.sessions import SESSION_ID, Sessions
-from proxypool.operation import (
+from proxypool.http import caller
+from proxypool.http.caller import Right
+from proxypool.http.operation import (
     BOOLEAN,
     FRACTION,
     INSTANT,
@@ -25,10 +23,13 @@ from proxypool.operation import (
     one_of,
     ref,
 )
+from proxypool.http.router import Mount, Router
+from proxypool.http.web import Event
+from proxypool.leases import api
+from proxypool.leases.pool import Pool
+from proxypool.leases.sessions import api as session_api
+from proxypool.leases.sessions.store import SESSION_ID, Sessions
 from proxypool.proxies.proxy import Anonymity, Protocol
-from proxypool.router import Mount, Router
-from proxypool.settings import Settings
-from proxypool.web import Event
 
 _LEASE: Final = object_(
     id=TEXT,

@@ -30,10 +30,10 @@ from proxypool.errors import (
     Rebuilding,
     Unavailable,
 )
-from proxypool.leases.cache import ANSWER_SECONDS, Cache
 from proxypool.leases.filters import needs, ready_sets
-from proxypool.leases.keys import ARGUMENTS
 from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, TargetResult, cool_seconds
+from proxypool.leases.redis.cache import ANSWER_SECONDS, Cache
+from proxypool.leases.redis.keys import ARGUMENTS
 from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis

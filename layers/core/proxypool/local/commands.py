@@ -112,9 +112,9 @@ def _one_line() -> Iterator[None]:
 def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
     from rich.console import Console
 
-    from proxypool.local import screen, seed
-    from proxypool.local.own import read_own
+    from proxypool.local import live_view, seed
     from proxypool.local.stack import running
+    from proxypool.local.user_sources import read_own
 
     for number in (signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal's window was closed
         signal.signal(number, _interrupt)
@@ -130,22 +130,22 @@ def _attached(sources: Path | None, size: int, folder: Path, as_json: bool) -> N
 
         def tell(seconds: float | None) -> None:
             """The first lease, or its absence; then the lines to copy."""
-            text = [screen.first_lease(seconds, plan.data)] if seconds is not None else screen.no_proxy_yet(stack)
+            text = [live_view.first_lease(seconds, plan.data)] if seconds is not None else live_view.no_proxy_yet(stack)
             if not console.is_terminal:
-                console.print(screen.picture(stack, started))
-            for line in text + screen.lines(stack, plan.folder, plan.root):
+                console.print(live_view.picture(stack, started))
+            for line in text + live_view.lines(stack, plan.folder, plan.root):
                 console.print(line, soft_wrap=True, markup=False, highlight=False)
             if as_json:
                 typer.echo(json.dumps({**asdict(stack), "first_lease_seconds": seconds}))
             (plan.folder / READY_FILE).write_text(json.dumps(seconds))
 
-        screen.follow(stack, console, started, tell)
+        live_view.follow(stack, console, started, tell)
 
 
 def _greeting(own: Any, plan: Any) -> str:
     if own is None:
         return f"A demo pool: {plan.farm_size} proxies on loopback (127.x.y.z), good and bad ones, and AWS emulated beside them."
-    from proxypool.local.own import RULE
+    from proxypool.local.user_sources import RULE
 
     if own.judge is None:
         return "Your own sources, all on loopback: the stack's own judge checks them."

@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from proxypool.config.overrides import Value
+from proxypool.config.settings import overrides
 from proxypool.local import process, state_folder
-from proxypool.local.access import api_base, credentials, new_access_key
-from proxypool.local.emulator import Clients, endpoint, start_emulator, wait_for_emulator
-from proxypool.local.forward import Forwarder
-from proxypool.local.own import OwnJudge
+from proxypool.local.emulation.access import api_base, credentials, new_access_key
+from proxypool.local.emulation.emulator import Clients, endpoint, start_emulator, wait_for_emulator
+from proxypool.local.emulation.metrics_forwarder import Forwarder
+from proxypool.local.emulation.valkey import start_valkey, wait_for_valkey
 from proxypool.local.process import LOOPBACK, LocalStackError
-from proxypool.local.valkey import start_valkey, wait_for_valkey
-from proxypool.overrides import Value
-from proxypool.settings import overrides
+from proxypool.local.user_sources import OwnJudge
 
 STATE_FILE = "stack.json"
 FARM_FILE = "farm.json"
@@ -36,7 +36,7 @@ PREFERRED_PORTS = {"aws": 4566, "valkey": 6390, "judge": 8790, "judge https": 87
 class Plan:
     """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback.
 
-    `parameters` and `settings` (see proxypool.settings) replace those of the local stack.
+    `parameters` and `settings` (see proxypool.config.settings) replace those of the local stack.
     """
 
     root: Path  # the folder of template.yaml
@@ -107,7 +107,7 @@ def _start(plan: Plan, access_key: str, way_out: ExitStack, tell: Callable[[str]
     valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"], access_key))
     aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"], access_key))
     judge = plan.judge or _own_judge(plan, ports, children, tell)
-    from proxypool.local.deploy import deploy  # slow to load, meanwhile the servers start
+    from proxypool.local.emulation.deploy import deploy  # slow to load, meanwhile the servers start
 
     wait_for_valkey(valkey, ports["valkey"], access_key)
     wait_for_emulator(aws, ports["aws"])
@@ -225,7 +225,7 @@ def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Pop
     key_file = plan.data / "judge.key"
     state_folder.write_private(key_file, key)
     (plan.data / FARM_FILE).unlink(missing_ok=True)
-    command = [sys.executable, "-m", "proxypool.local.farm", "--judge-port", str(ports["judge"]),
+    command = [sys.executable, "-m", "proxypool.local.farm.server", "--judge-port", str(ports["judge"]),
                "--judge-https-port", str(ports["judge https"]), "--key-file", str(key_file),
                "--state-dir", str(plan.data), "-n", str(plan.farm_size), *plan.farm_options]  # fmt: skip
     return process.start(command, log=plan.data / "farm.log")

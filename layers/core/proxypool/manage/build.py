@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
 from proxypool.sources.build import source_table
-from proxypool.state import State
 
 
 def manager(settings: Settings) -> Manager:

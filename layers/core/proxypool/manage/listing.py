@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from proxypool import clock
 from proxypool.checks.check import TargetVerdict
+from proxypool.http.web import Field
 from proxypool.proxies.proxy import ID_PATTERN, TAG_PATTERN, Anonymity, Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
 from proxypool.proxies.table import ProxyTable
-from proxypool.web import Field
 
 MAX_SCANNED: Final = 2_000  # rows that one page looks at: two megabytes
 ROWS_PER_READ: Final = 500

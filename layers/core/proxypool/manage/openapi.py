@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded, Rebuilding, Unavailable
-from proxypool.operation import INTEGER, TEXT, Operation, Schema, array, object_, one_of
-from proxypool.web import Field, schema_of
+from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, object_, one_of
+from proxypool.http.web import Field, schema_of
 
 VERSION: Final = "0.1.0"  # of the API: grows with what it takes and answers
 FILE: Final = "openapi.json"
@@ -48,11 +48,11 @@ SECURITY: Final = {
 
 def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...]:
     """Each module's operations, and the schemas that they name. Imported here: serving the document needs none of it."""
+    from proxypool.config.settings import Settings
     from proxypool.jobs import operations as jobs
     from proxypool.leases import operations as leases
     from proxypool.manage import operations as manage
     from proxypool.manage import source_operations as sources
-    from proxypool.settings import Settings
 
     return (
         ((*leases.lease_operations(Settings()), *leases.session_operations()), leases.SCHEMAS),

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from proxypool.caller import Right
-from proxypool.checks.rule import RULE_FIELDS
-from proxypool.manage import openapi
-from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS
-from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
-from proxypool.manage.stats import TASKS
-from proxypool.operation import (
+from proxypool.checks.rules.target import RULE_FIELDS
+from proxypool.http.caller import Right
+from proxypool.http.operation import (
     ANYTHING,
     BOOLEAN,
     FRACTION,
@@ -28,9 +24,13 @@ from proxypool.operation import (
     one_of,
     ref,
 )
+from proxypool.http.web import schema_of
+from proxypool.manage import openapi
+from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS
+from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
+from proxypool.manage.stats import TASKS
 from proxypool.proxies.census import COUNTED_STATUSES
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
-from proxypool.web import schema_of
 
 _PROXY: Final[dict[str, Schema]] = {
     "id": TEXT,

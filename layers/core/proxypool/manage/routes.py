@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from proxypool import caller, web
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings, settings
+from proxypool.http import caller, web
+from proxypool.http.router import Mount, Router
+from proxypool.http.router import answer as answer_by
 from proxypool.jobs import operations as job_operations
 from proxypool.jobs.build import service
 from proxypool.jobs.service import Jobs
 from proxypool.manage import operations, source_operations
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
-from proxypool.router import Mount, Router
-from proxypool.router import answer as answer_by
-from proxypool.settings import Settings, settings
 from proxypool.sources.table import SourceTable
-from proxypool.state import State
 from proxypool.telemetry import flush, log
 
 

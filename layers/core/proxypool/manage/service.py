@@ -7,27 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proxypool import aws, clock, queues
-from proxypool.checks.explain import explain
-from proxypool.checks.rule import MAX_RULES, RULE_FIELDS, parse_rules
+from proxypool import aws, clock
+from proxypool.aws import queues
+from proxypool.aws.state import FROZEN, REBUILD_WANTED, SETTINGS, State
+from proxypool.checks.rules.explain import explain
+from proxypool.checks.rules.target import MAX_RULES, RULE_FIELDS, parse_rules
+from proxypool.config.settings import Settings
 from proxypool.errors import Invalid, NotFound, VersionConflict
+from proxypool.http.web import Field
 from proxypool.leases.operator_settings import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
 from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
-from proxypool.retry import reason_name
-from proxypool.settings import Settings
 from proxypool.sources.api import changes_from_request, from_values, source_json, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import enqueue
+from proxypool.sources.scrape.vetting import vetted
 from proxypool.sources.table import SourceTable
-from proxypool.sources.vetting import vetted
-from proxypool.state import FROZEN, REBUILD_WANTED, SETTINGS, State
-from proxypool.tasks import result_name
-from proxypool.web import Field
+from proxypool.tasks.retry import reason_name
+from proxypool.tasks.runs import result_name
 
 BY_HAND: Final = "by-hand"  # the source of proxies that POST /proxies adds
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from proxypool.caller import Right
 from proxypool.errors import VersionConflict
-from proxypool.manage.service import Manager
-from proxypool.operation import (
+from proxypool.http.caller import Right
+from proxypool.http.operation import (
     BOOLEAN,
     FRACTION,
     INSTANT,
@@ -23,6 +22,7 @@ from proxypool.operation import (
     one_of,
     ref,
 )
+from proxypool.manage.service import Manager
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.sources.api import PATCH_FIELDS, SOURCE_FIELDS, SOURCE_ID
 from proxypool.sources.health import Health

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import clock
-from proxypool.jobs import usage
+from proxypool.aws.state import GAUGES, SIZES, State
+from proxypool.jobs.store import usage
 from proxypool.sources.record import Source
-from proxypool.state import GAUGES, SIZES, State
-from proxypool.tasks import last_name, success_name
+from proxypool.tasks.runs import last_name, success_name
 
 TASKS: Final = (
     "scrape_all",

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from proxypool import clock
+from proxypool.aws.state import SIZES, State
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import due_shards
 from proxypool.proxies.table import ProxyTable
-from proxypool.state import SIZES, State
 
 COUNTED_STATUSES: Final = (Status.UNCHECKED, Status.ACTIVE, Status.DEAD)  # retired proxies are not in the index
 OVERDUE_STATUSES: Final = (Status.UNCHECKED, Status.ACTIVE)  # late checks of these mean that the pool falls behind

@@ -23,9 +23,9 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
+from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, took, update
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, TargetFact, due_shard
-from proxypool.table import Statement, Value, bind, execute, find, insert, took, update
 
 FIRST_CHECK_SECONDS = 3_600  # a new proxy's message is sent at once; this is when a sweep would notice that it was lost
 SEEN_SECONDS = 86_400  # last_seen_at is written once a day at most

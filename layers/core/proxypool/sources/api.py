@@ -9,7 +9,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import aws, clock
+from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused, Invalid
+from proxypool.http.web import Field, read_fields
 from proxypool.network.address import (
     FORBIDDEN,
     MAX_URL_CHARS,
@@ -21,14 +23,12 @@ from proxypool.network.address import (
 )
 from proxypool.proxies.proxy import TAG_PATTERN, Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS
-from proxypool.settings import Settings
-from proxypool.sources import secret
+from proxypool.sources import source_secret
 from proxypool.sources.cron import parse_schedule
 from proxypool.sources.formats import AUTO, formats, is_known
 from proxypool.sources.record import UPLOADS, Source
-from proxypool.sources.secret import in_url
+from proxypool.sources.source_secret import in_url
 from proxypool.telemetry import Metric, count
-from proxypool.web import Field, read_fields
 
 _INSTANTS: Final = ("created_at", "last_scraped_at", "last_success_at", "not_before_at")
 
@@ -77,7 +77,7 @@ SOURCE_FIELDS: Final[dict[str, Field]] = {
     "secret": Field(
         kind=str,
         default="",
-        pattern=rf"|{secret.NAME}",
+        pattern=rf"|{source_secret.NAME}",
         description="Secrets Manager entry that stands for {secret} or {secret:member} in url, headers and inline",
     ),
     "timeout_seconds": Field(
@@ -227,9 +227,9 @@ def _wrong_request(source: Source) -> dict[str, str]:
     if _OURS & set(names) or len(set(names)) != len(names):
         errors["headers"] = "each name once, and none that the connection itself sets"
     texts = (source.url, source.inline, *source.headers)
-    if any(map(secret.asks_for_secret, texts)) != bool(source.secret):
+    if any(map(source_secret.asks_for_secret, texts)) != bool(source.secret):
         errors |= {"secret": "{secret} in url, headers or inline and the entry that it stands for belong together"}
-    if secret.asks_for_secret(source.url.partition("://")[2].partition("/")[0]):
+    if source_secret.asks_for_secret(source.url.partition("://")[2].partition("/")[0]):
         errors["url"] = "a secret stands in the path or the query, never in the host"
     return errors
 

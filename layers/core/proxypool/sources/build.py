@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from proxypool.aws.state import State
+from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
-from proxypool.settings import Settings
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape import Scraper
+from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
-from proxypool.state import State
 
 
 def scraper(settings: Settings) -> Scraper:

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from proxypool import clock, queues
-from proxypool.events import Event, publish
-from proxypool.settings import Settings
+from proxypool import clock
+from proxypool.aws import queues
+from proxypool.aws.events import Event, publish
+from proxypool.aws.state import State, is_paused
+from proxypool.config.settings import Settings
 from proxypool.sources.cron import MAX_SLACK, parse_schedule
 from proxypool.sources.health import rest
 from proxypool.sources.record import Source
 from proxypool.sources.table import SourceTable
-from proxypool.state import State, is_paused
 from proxypool.telemetry import Metric, count
 
 

@@ -13,9 +13,9 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
+from proxypool.aws.dynamodb import bind, find, took
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.sources.record import Source
-from proxypool.table import bind, find, took
 
 
 class SourceItem(Model):

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
 
 from proxypool.errors import ProxyPoolError
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 
 GROUP: Final = "proxypool.transforms"
 

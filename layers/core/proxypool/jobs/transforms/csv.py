@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.transforms import TransformError
 from proxypool.jobs.transforms.raw import text_of
 

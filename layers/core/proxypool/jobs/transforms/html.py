@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.transforms import TransformError
 from proxypool.jobs.transforms.raw import text_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.transforms import TransformError
 
 

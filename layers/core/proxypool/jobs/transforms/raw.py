@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from proxypool.jobs.fetch import Answer
+from proxypool.jobs.fetch.page import Answer
 
 
 class Raw:

@@ -1,0 +1,117 @@
+"""The state table, a key-value store: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.models import Model
+
+from proxypool import clock
+from proxypool.aws.dynamodb import bind, find, took
+
+SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
+REBUILD_WANTED = "rebuild_wanted"  # the operator requested a rebuild of the index
+SETTINGS_CACHE_SECONDS = 30  # how old the settings that a function uses may be
+
+
+class StateItem(Model):
+    """A row: a JSON value and a counter under a name, and when it expires (epoch seconds)."""
+
+    name = UnicodeAttribute(hash_key=True)
+    value = JSONAttribute(null=True)
+    number = NumberAttribute(null=True)
+    asked = NumberAttribute(null=True)
+    failed = NumberAttribute(null=True)
+    expires_at = NumberAttribute(attr_name="ttl", null=True)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state table. Reads are consistent and treat an item past its TTL as absent."""
+
+    table_name: str
+
+    def get(self, name: str) -> Any:
+        """The value, or None if there is none (any more)."""
+        item = find(self._model, name)
+        return None if item is None or _is_over(item) else item.value
+
+    def get_many(self, names: Iterable[str]) -> dict[str, Any]:
+        """The values of up to 100 names, read in one call, of those that exist."""
+        found = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: item.value for item in found if not _is_over(item)}
+
+    def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
+        """Sets the value; it expires after `ttl_seconds`."""
+        self._model(name, value=value, expires_at=_expiry(ttl_seconds)).save()
+
+    def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
+        """Sets the value if there is none (or it has expired); False if there is one."""
+        item = self._model(name, value=value, expires_at=_expiry(ttl_seconds))
+        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= clock.epoch(clock.now()))
+        return took(lambda: item.save(condition=free))
+
+    def add(self, name: str, amount: float, *, ttl_seconds: int | None = None) -> float:
+        """Adds to a counter and returns its new value."""
+        item = self._model(name)
+        actions: list[Any] = [StateItem.number.add(amount)]
+        if ttl_seconds is not None:
+            actions.append(StateItem.expires_at.set(clock.epoch(clock.now()) + ttl_seconds))
+        item.update(actions=actions)
+        return float(item.number or 0)
+
+    def tally(self, name: str, *, asked: int, failed: int, ttl_seconds: int) -> tuple[int, int]:
+        """Adds to both counters of a sweep's item and returns their new values."""
+        item = self._model(name)
+        expires_at = clock.epoch(clock.now()) + ttl_seconds
+        item.update(
+            actions=[StateItem.asked.add(asked), StateItem.failed.add(failed), StateItem.expires_at.set(expires_at)]
+        )
+        return int(item.asked or 0), int(item.failed or 0)
+
+    def number(self, name: str) -> float:
+        """A counter's value, 0 if there is none."""
+        item = find(self._model, name)
+        return 0.0 if item is None or _is_over(item) else float(item.number or 0)
+
+    def numbers(self, names: Iterable[str]) -> dict[str, float]:
+        """The counters of these names, of those that exist; 100 a call."""
+        found = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: float(item.number or 0) for item in found if not _is_over(item)}
+
+    def delete(self, name: str) -> None:
+        """Removes a name; does nothing if there is none."""
+        self._model(name).delete()
+
+    @property
+    def _model(self) -> type[StateItem]:
+        return bind(StateItem, self.table_name)
+
+
+_seen: dict[str, tuple[float, dict[str, Any]]] = {}
+
+
+def operator_settings(state: State) -> dict[str, Any]:
+    """The settings of PATCH /settings, at most 30 s old."""
+    at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
+    if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
+        value = state.get(SETTINGS) or {}
+        _seen[state.table_name] = (time.monotonic(), value)
+    return value
+
+
+def is_paused(state: State) -> bool:
+    """Whether the operator paused the pool (the kill switch)."""
+    return bool(operator_settings(state).get("paused"))
+
+
+def _is_over(item: StateItem) -> bool:
+    return item.expires_at is not None and item.expires_at <= clock.epoch(clock.now())
+
+
+def _expiry(ttl_seconds: int | None) -> int | None:
+    return None if ttl_seconds is None else clock.epoch(clock.now()) + ttl_seconds

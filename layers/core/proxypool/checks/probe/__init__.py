@@ -1,0 +1,1 @@
+"""Probing one proxy: the stages in order, each with its limits of time."""

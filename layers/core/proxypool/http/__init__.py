@@ -1,0 +1,1 @@
+"""HTTP on the API side: events in, responses out; callers, operations and their router."""

@@ -1,0 +1,61 @@
+"""robots.txt (RFC 9309): read through the same proxy as the page, kept for a day, for all workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from protego import Protego
+
+from proxypool.aws.state import State
+from proxypool.jobs.fetch.page import Answer
+
+AGENT: Final = "proxypool"
+KEPT_SECONDS: Final = 86_400
+FAILED_SECONDS: Final = 300  # after a failed fetch, it is tried again soon
+MAX_BYTES: Final = 100_000  # what is kept of one; the RFC asks for 500 KiB at least, a row holds 400
+MAX_KEPT: Final = 1_000  # in this process
+FORBIDDEN: Final = "User-agent: *\nDisallow: /"
+
+Get = Callable[[str], Awaitable[Answer | None]]
+
+
+@dataclass(slots=True)
+class Robots:
+    """The robots.txt rules of the sites."""
+
+    state: State
+    _rules: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    async def allows(self, url: str, get: Get) -> bool:
+        """Whether robots.txt allows the page. `get` fetches it (None: unreachable, then nothing is allowed)."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        rules = self._rules.get(origin)
+        if rules is None:
+            if len(self._rules) >= MAX_KEPT:
+                self._rules.clear()
+            rules = self._rules[origin] = Protego.parse(await self._text(origin, get))
+        return bool(rules.can_fetch(url, AGENT))
+
+    async def _text(self, origin: str, get: Get) -> str:
+        name = f"robots:{origin}"
+        kept = await asyncio.to_thread(self.state.get, name)
+        if isinstance(kept, str):
+            return kept
+        answer = await get(origin + "/robots.txt")
+        text, seconds = _read(answer)
+        await asyncio.to_thread(self.state.put, name, text, ttl_seconds=seconds)
+        return text
+
+
+def _read(answer: Answer | None) -> tuple[str, int]:
+    """The rules in an answer: none (all allowed) for a 4xx, all forbidden for a 5xx and for no answer (RFC 9309, 2.3.1)."""
+    if answer is None or answer.status >= 500:
+        return FORBIDDEN, FAILED_SECONDS
+    if answer.status >= 400:
+        return "", KEPT_SECONDS
+    return answer.body[:MAX_BYTES].decode("utf-8", "replace"), KEPT_SECONDS

@@ -1,0 +1,1 @@
+"""Where jobs and their results are stored."""

@@ -1,0 +1,36 @@
+"""Bytes by source, since providers bill by the gigabyte: counted per day and month in the state table, written once per batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from proxypool.aws.state import State
+from proxypool.proxies.table import ProxyTable
+
+KEPT_SECONDS = {"%Y-%m-%d": 32 * 86_400, "%Y-%m": 400 * 86_400}  # by how the period is written
+
+
+def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: datetime) -> None:
+    """Adds the bytes that came through each proxy to its sources (a proxy of several lists counts for each)."""
+    by_source: Counter[str] = Counter()
+    for proxy_id, record in proxies.get_many(list(spent)).items():
+        for source_id in record.sources:
+            by_source[source_id] += spent[proxy_id]
+    for source_id, number in by_source.items():
+        for period, kept_seconds in KEPT_SECONDS.items():
+            state.add(_name(source_id, period, now), number, ttl_seconds=kept_seconds)
+
+
+def read(source_ids: Iterable[str], state: State, *, now: datetime) -> dict[str, tuple[int, int]]:
+    """The bytes of each source today and in this month (UTC)."""
+    names = {source_id: [_name(source_id, period, now) for period in KEPT_SECONDS] for source_id in source_ids}
+    found = state.numbers([name for both in names.values() for name in both])
+    return {
+        source_id: (int(found.get(today, 0)), int(found.get(month, 0))) for source_id, (today, month) in names.items()
+    }
+
+
+def _name(source_id: str, period: str, now: datetime) -> str:
+    return f"bytes:{now:{period}}:{source_id}"

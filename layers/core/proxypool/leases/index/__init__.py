@@ -1,0 +1,1 @@
+"""The index of ready proxies in Redis, written from the proxies table."""

@@ -1,0 +1,1 @@
+"""From the journal in Redis to the ledger in DynamoDB."""

@@ -1,0 +1,1 @@
+"""Redis as the leases use it: keys, scripts, connections."""

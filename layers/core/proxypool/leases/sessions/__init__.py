@@ -1,0 +1,1 @@
+"""Sessions: cookies, tokens and headers of a login, shared by workers."""

@@ -1,0 +1,1 @@
+"""Emulated AWS and a real Valkey, and the template deployed to them."""

@@ -1,0 +1,1 @@
+"""The farm: good and hostile proxies on loopback, and their judge."""

@@ -1,0 +1,1 @@
+"""Reading one source: load, parse, limit, store, report."""

@@ -1,0 +1,1 @@
+"""Runs of the functions: log lines and results, retries of messages, the skeletons of the handlers."""

@@ -1,0 +1,90 @@
+"""One run of a task: its lines in the log, its metrics, and its result, which is kept and read by the run's id."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxypool import clock
+from proxypool.aws.state import State
+from proxypool.telemetry import Metric, count_by, flush, log, masked
+
+
+@dataclass(slots=True)
+class Run:
+    """The counts of a run, filled in by the task: plain numbers and short texts."""
+
+    counts: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def run(
+    task: str, *, run_id: str, state: State, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
+) -> Iterator[Run]:
+    """Logs the start and the end of a run with its counts and `duration_ms`, and keeps its result for `GET /tasks/{id}`.
+
+    An error passes through, logged and kept too, and counted unless a queue feeds the task: then each message that failed is
+    counted (retry.schedule). `facts` (e.g. source_id) are in every line.
+    """
+    started_at, started = clock.now(), time.perf_counter()
+    log.info(f"{task} started", task=task, run_id=run_id, **facts)
+    current = Run()
+    error = ""
+    try:
+        yield current
+    except Exception as raised:
+        error = masked(f"{type(raised).__name__}: {raised}")
+        raise
+    finally:
+        duration_ms = round((time.perf_counter() - started) * 1000)
+        result = {
+            "id": run_id,
+            "task": task,
+            "started_at": clock.iso(started_at),
+            "duration_ms": duration_ms,
+            "status": "failed" if error else "done",
+            "counts": {**facts, **current.counts},
+            "error": error or current.counts.get("error"),
+        }
+        if error:
+            if not is_queue_fed:
+                count_by(Metric.TASKS_FAILED, 1, "task", task)
+            log.error(f"{task} failed", task=task, run_id=run_id, error=error, duration_ms=duration_ms, **facts)
+        else:
+            log.info(f"{task} done", task=task, run_id=run_id, duration_ms=duration_ms, **{**facts, **current.counts})
+        count_by(Metric.TASK_DURATION, duration_ms, "task", task)
+        flush()
+        _store(state, task, run_id, result, result_ttl_seconds)
+
+
+def result_name(run_id: str) -> str:
+    """The name in the state table of a run's result."""
+    return f"task:{run_id}"
+
+
+def last_name(task: str) -> str:
+    """The name in the state table of the result of a task's last run (shown by GET /stats/pool)."""
+    return f"last:{task}"
+
+
+def success_name(task: str) -> str:
+    """The name in the state table of the start of a task's last successful run."""
+    return f"success:{task}"
+
+
+def _store(state: State, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:
+    try:
+        state.put(result_name(run_id), result, ttl_seconds=ttl_seconds)
+        state.put(last_name(task), result)
+        if _succeeded(result):
+            state.put(success_name(task), result["started_at"])
+    except Exception as error:
+        log.warning("task result not stored", task=task, error=type(error).__name__)
+
+
+def _succeeded(result: Mapping[str, Any]) -> bool:
+    """Whether the run did its work: reading a list that has not changed counts, passing over a paused pool does not."""
+    return result["error"] is None and result["counts"].get("skipped") in (None, "not_modified")

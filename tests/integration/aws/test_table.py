@@ -1,0 +1,130 @@
+"""The door to DynamoDB on the emulated AWS: what each kind of write answers, and models bound to several tables."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from proxypool import aws
+from proxypool.aws import dynamodb
+from proxypool.aws.dynamodb import StatementRefused, Throttled, bind, execute, execute_each, insert, took, update
+from proxypool.aws.state import State, StateItem
+from pynamodb.exceptions import UpdateError
+
+from tests.support.servers import create_tables
+
+
+@pytest.fixture(scope="module")
+def states(aws_endpoint: str) -> tuple[str, str]:
+    """Two state tables."""
+    first, second = (create_tables(f"tb{uuid4().hex[:8]}-")["StateTable"] for _ in range(2))
+    return first, second
+
+
+def item(table_name: str, name: str) -> dict[str, Any]:
+    """An item in DynamoDB's own JSON; empty where there is none."""
+    found = aws.client("dynamodb").get_item(TableName=table_name, Key={"name": {"S": name}}, ConsistentRead=True)
+    return dict(found.get("Item", {}))
+
+
+def test_one_process_has_a_model_for_each_table(states: tuple[str, str]) -> None:
+    first, second = (State(name) for name in states)
+
+    first.put("fact", 1)
+    second.put("fact", 2)
+
+    assert (first.get("fact"), second.get("fact")) == (1, 2)
+    assert bind(StateItem, states[0]) is bind(StateItem, states[0])
+    assert bind(StateItem, states[0]) is not bind(StateItem, states[1])
+
+
+def test_a_bound_model_raises_the_errors_of_its_model(states: tuple[str, str]) -> None:
+    with pytest.raises(StateItem.DoesNotExist):
+        bind(StateItem, states[0]).get("missing")
+
+
+def test_a_conditional_write_says_whether_it_took(states: tuple[str, str]) -> None:
+    row = bind(StateItem, states[0])("conditional", number=1)
+    absent = StateItem.name.does_not_exist()
+
+    assert took(lambda: row.save(condition=absent))
+    assert not took(lambda: row.save(condition=absent))
+    assert not took(lambda: row.update(actions=[StateItem.number.set(5)], condition=StateItem.number == 2))
+    assert not took(lambda: row.delete(condition=StateItem.number == 2))
+    assert item(states[0], "conditional")["number"] == {"N": "1"}
+
+
+def test_a_write_that_fails_for_another_reason_raises(aws_endpoint: str) -> None:
+    """A table that is not there is no failed condition."""
+    missing = bind(StateItem, f"missing-{uuid4().hex[:8]}")("x")
+
+    with pytest.raises(UpdateError):
+        took(lambda: missing.update(actions=[StateItem.number.set(5)]))
+
+
+def test_a_statement_is_applied_where_all_its_conditions_hold(states: tuple[str, str]) -> None:
+    """Sets, adds, removes and each kind of value in one statement."""
+    name = states[0]
+    assert execute([insert(name, {"name": "s", "number": 1, "asked": 2, "value": {"S": "old"}})]) == [True]
+    key = ("name", "=", "s")
+
+    results = execute(
+        [
+            insert(name, {"name": "s", "number": 9}),
+            update(name, [key, ("number", ">", 1)], sets={"asked": 9}),
+            update(name, [key, ("number", "<=", 1), ("asked", "<>", 9)],
+                   sets={"flag": True, "raw": b"x"}, adds={"number": 4}, removes=["value"]),
+            update(name, [("name", "=", "missing")], sets={"asked": 9}),
+        ]
+    )  # fmt: skip
+
+    assert results == [False, False, True, False]
+    assert item(name, "s") == {
+        "name": {"S": "s"}, "number": {"N": "5"}, "asked": {"N": "2"}, "flag": {"BOOL": True}, "raw": {"B": b"x"},
+    }  # fmt: skip
+    assert item(name, "missing") == {}
+
+
+def test_more_statements_than_a_call_takes_are_answered_in_order(states: tuple[str, str]) -> None:
+    name, taken = states[0], f"n{uuid4().hex[:8]}"
+    wanted = [insert(name, {"name": f"{taken}{number // 2}"}) for number in range(60)]
+
+    assert execute(wanted) == [True, False] * 30
+
+
+def test_a_refused_statement_is_its_own_error(states: tuple[str, str]) -> None:
+    """Its neighbours are applied."""
+    name, taken = states[0], f"r{uuid4().hex[:8]}"
+    rows = [insert(name, {"name": taken}), (f'UPDATE "{name}" SET x = ?', [{"N": "1"}])]
+
+    applied, refused = execute_each(rows)
+
+    assert applied is True
+    assert isinstance(refused, StatementRefused)
+    assert refused.code
+    with pytest.raises(StatementRefused):
+        execute(rows)
+
+
+def test_throttled_statements_are_retried_alone_and_in_the_end_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, asked = list[float](), list[int]()
+
+    def codes(statements: Any) -> list[str]:
+        asked.append(len(statements))
+        return [text if len(asked) < 4 or text != "ThrottlingError" else "" for text, _ in statements]
+
+    monkeypatch.setattr(dynamodb, "_codes", codes)
+    monkeypatch.setattr("proxypool.aws.dynamodb.time.sleep", waits.append)
+    rows: list[dynamodb.Statement] = [
+        ("", []),
+        ("ThrottlingError", []),
+        ("DuplicateItem", []),
+        ("RequestLimitExceeded", []),
+    ]
+
+    assert execute_each(rows[:3]) == [True, True, False]
+    assert (asked, waits) == ([3, 1, 1, 1], sorted(waits))
+    with pytest.raises(Throttled) as raised:
+        execute_each(rows)
+    assert raised.value.count == 1

@@ -1,0 +1,158 @@
+"""Sixteen clients on a way to Redis on which everything goes wrong: what they saw, and what the journal says, break no promise."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from proxypool import clock
+from proxypool.errors import NotFound, PoolEmpty, Unavailable
+from proxypool.leases.ledger import journal
+from proxypool.leases.ledger.journal import Entry
+from proxypool.leases.pool import Lease, Pool, Request
+from proxypool.leases.redis.cache import Cache
+
+from tests.support.faults import Fault, a_faulty_way
+from tests.support.lease_history import Call, Op, Shown, Told, violations
+from tests.support.leases import a_pool, a_record, proxy_id
+
+CLIENTS, REQUESTS = 16, 10
+CAPS = {proxy_id(number): 1 for number in range(6)} | {proxy_id(6): 2}
+TOTAL_SECONDS = 2
+PAUSE_SECONDS = 0.1  # of who was refused
+REPEATS = 4  # of a request whose answer was lost
+
+
+def ms(instant: float) -> int:
+    """Whole milliseconds, as the server counts them."""
+    return int(instant * 1000)
+
+
+def shown(lease: Lease) -> Shown:
+    """A lease as the history keeps it."""
+    granted, expires = (round(at.timestamp() * 1000) for at in (lease.granted_at, lease.expires_at))
+    return Shown(lease_id=lease.id, proxy_id=lease.proxy_id, fence=lease.fence, granted=granted, expires=expires)
+
+
+@dataclass
+class Client:
+    """One client with connections of its own; `calls` is what it saw."""
+
+    number: int
+    pool: Pool
+    others: list[Shown]  # leases of everybody, for those who try them
+    calls: list[Call] = field(default_factory=list)
+
+    def work(self) -> list[Call]:
+        """Acquires leases and uses them as clients do."""
+        draw = random.Random(self.number)
+        for number in range(REQUESTS):
+            for lease in self.acquire(f"r{self.number}-{number}.example", draw):
+                self.others.append(lease)
+                self.use(lease, draw)
+            somebodys = draw.choice(self.others or [_NONE]).lease_id
+            self.renew(somebodys, 1) if draw.random() < 0.5 else self.release(somebodys)
+        self.pool.cache.close()
+        return self.calls
+
+    def acquire(self, mark: str, draw: random.Random) -> tuple[Shown, ...]:
+        """Half of the requests have a key, and are repeated until something is known of them."""
+        key = draw.choice([mark, ""])
+        request = Request(ttl_seconds=draw.choice([1, 2] if key else [1, 2, 4]), target=mark)
+        for _ in range(REPEATS if key else 1):
+            call = self.call(Op.ACQUIRE, lambda: self.pool.acquire(self.owner, request, key=key)[0], mark=mark)
+            if call.told is not Told.UNKNOWN:
+                break
+        if call.told is Told.FAIL:
+            time.sleep(PAUSE_SECONDS)
+        return call.shown
+
+    def use(self, lease: Shown, draw: random.Random) -> None:
+        """Keeps it a while, renews it or not, gives it back (some twice), or forgets it."""
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            self.renew(lease.lease_id, draw.choice([1, 2, 900]))
+        self.call(Op.LOOK, lambda: self.pool.list_leases(self.owner))
+        if draw.random() < 0.1:
+            time.sleep(max(0, lease.expires / 1000 + 0.05 - clock.now().timestamp()))
+        for _ in range(draw.choice([0, 1, 1, 1, 2])):
+            self.release(lease.lease_id)
+
+    def renew(self, lease_id: str, ttl_seconds: int) -> None:
+        """A renewal, of one's own lease or another's, over or not."""
+        self.call(Op.RENEW, lambda: [self.pool.renew(self.owner, lease_id, ttl_seconds)], lease_id=lease_id)
+
+    def release(self, lease_id: str) -> None:
+        """Likewise a release."""
+        self.call(Op.RELEASE, lambda: self.pool.release(self.owner, lease_id), lease_id=lease_id)
+
+    @property
+    def owner(self) -> str:
+        """Eight clients of each."""
+        return ("ann", "bob")[self.number % 2]
+
+    def call(self, op: Op, ask: Callable[[], Sequence[Lease] | None], *, mark: str = "", lease_id: str = "") -> Call:
+        """One call, written down."""
+        started, found, told = clock.now().timestamp(), None, Told.OK
+        try:
+            found = ask()
+        except (PoolEmpty, NotFound) as refusal:
+            told = Told.FAIL
+            if op is Op.ACQUIRE and isinstance(refusal, NotFound):
+                told = Told.UNKNOWN  # the repeated request's lease is over: it was granted
+        except Unavailable:
+            told = Told.UNKNOWN
+        call = Call(
+            op=op, owner=self.owner, started=ms(started), ended=ms(clock.now().timestamp()) + 1, told=told, mark=mark,
+            lease_id=lease_id, shown=tuple(map(shown, found or ())),
+        )  # fmt: skip
+        self.calls.append(call)
+        return call
+
+
+_NONE = Shown(lease_id="0" * 32 + ".1", proxy_id="", fence="0-0", granted=0, expires=0)
+
+
+def told_journal(pool: Pool) -> list[Entry]:
+    """Everything that took effect, in its order."""
+    entries, unreadable = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
+    assert not unreadable
+    return entries
+
+
+def know_the_scripts(url: str) -> None:
+    """Sends each once: from now on commands are short, and answered in one piece."""
+    pool = a_pool(url, a_record())
+    (lease,), _ = pool.acquire("ann", Request(ttl_seconds=1))
+    pool.renew("ann", lease.id, 1)
+    assert pool.list_leases("ann")
+    pool.release("ann", lease.id)
+    pool.cache.close()
+
+
+def test_sixteen_clients_find_every_promise_kept_when_all_goes_wrong(valkey_url: str) -> None:
+    """I1–I6, input 77: answers lost, late, cut off or dripping, resets, half-open connections, commands that come late."""
+    pool = a_pool(
+        valkey_url, *(a_record(number, slots=2 if number == 6 else 1) for number in range(7)),
+        owner_quota=10_000, max_lease_total_seconds=TOTAL_SECONDS,
+    )  # fmt: skip
+    know_the_scripts(valkey_url)
+    others: list[Shown] = []
+    with a_faulty_way(valkey_url) as (url, happened), ThreadPoolExecutor(CLIENTS) as threads:
+        clients = [
+            Client(number, replace(pool, cache=Cache(url, pool.cache.keys)), others) for number in range(CLIENTS)
+        ]
+        calls = [call for some in threads.map(Client.work, clients) for call in some]
+    entries = told_journal(pool)
+
+    assert violations(calls, entries, caps=CAPS, total_ms=TOTAL_SECONDS * 1000) == []
+    assert set(happened) == set(Fault)
+    assert {(op, told) for op in Op for told in Told} - {(call.op, call.told) for call in calls} == {
+        (Op.LOOK, Told.FAIL)
+    }
+    time.sleep(max(0, max(entry.expires_ms for entry in entries) / 1000 - clock.now().timestamp()))
+    leases, _ = pool.acquire("eve", Request(ttl_seconds=60, count=50))
+    assert Counter(lease.proxy_id for lease in leases) == CAPS

@@ -1,0 +1,134 @@
+"""Sixteen workers save sessions at once, on a way to Redis on which everything goes wrong: no update is lost unsaid."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from proxypool.errors import NotFound, Unavailable, VersionConflict
+from proxypool.leases.redis.cache import Cache
+from proxypool.leases.sessions.store import Session, Sessions
+
+from tests.support.faults import Fault, a_faulty_way
+from tests.support.lease_history import Told
+from tests.support.leases import a_pool
+
+WORKERS, SAVES = 16, 14
+OWNERS, NAMES = ("ann", "bob"), ("s1", "s2")
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One save: `mark` was put behind the marks that had been read at `version`."""
+
+    owner: str
+    name: str
+    mark: str
+    version: int
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a session held at a version."""
+
+    owner: str
+    name: str
+    version: int
+    marks: tuple[str, ...]
+
+
+def marks_of(session: Session) -> tuple[str, ...]:
+    """A session of these tests holds its saves, in their order."""
+    return tuple(session.body["tokens"]["marks"].split())
+
+
+@dataclass
+class Worker:
+    """One worker with connections of its own: reads a session, adds a mark, saves it."""
+
+    number: int
+    sessions: Sessions
+    saves: list[Save] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+
+    def work(self) -> None:
+        """Each of its marks is used once, whatever becomes of it."""
+        draw = random.Random(self.number)
+        for number in range(SAVES):
+            owner, name = OWNERS[self.number % 2], draw.choice(NAMES)
+            try:
+                version, marks = self.read(owner, name)
+            except Unavailable:
+                continue
+            mark = f"{owner}:{name}:{self.number}:{number}"
+            body = {"tokens": {"marks": " ".join([*marks, mark])}}
+            self.saves.append(Save(owner, name, mark, version, self.save(owner, name, body, version)))
+        self.sessions.cache.close()
+
+    def read(self, owner: str, name: str) -> tuple[int, tuple[str, ...]]:
+        """The session's version and marks; 0 and none where there is no session."""
+        try:
+            session = self.sessions.get(owner, name)
+        except NotFound:
+            return 0, ()
+        self.seen.append(Seen(owner, name, session.version, marks_of(session)))
+        return session.version, marks_of(session)
+
+    def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> Told:
+        """What the worker knows of it."""
+        try:
+            assert self.sessions.put(owner, name, body=body, version=version).version == version + 1
+        except VersionConflict:
+            return Told.FAIL
+        except Unavailable:
+            return Told.UNKNOWN
+        return Told.OK
+
+
+def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Seen], last: Seen) -> list[str]:
+    """What is wrong with the story of one session, whose last state is `last`."""
+    mine = [one for one in saves if (one.owner, one.name) == (last.owner, last.name)]
+    told = {one.mark: one for one in mine}
+    found = [f"{mark} is another session's, or there twice" for mark in last.marks if mark not in told]
+    found += [f"{one.mark} was saved and is lost" for one in mine if one.told is Told.OK and one.mark not in last.marks]
+    found += [
+        f"{one.mark} was refused and is there" for one in mine if one.told is Told.FAIL and one.mark in last.marks
+    ]
+    found += [
+        f"{mark} stands at {place}, but was saved over {told[mark].version}"
+        for place, mark in enumerate(last.marks)
+        if mark in told and told[mark].version != place
+    ]
+    for one in seen:
+        if (one.owner, one.name) == (last.owner, last.name) and one.marks != last.marks[: one.version]:
+            found.append(f"version {one.version} was read as {one.marks}")
+    return found
+
+
+def test_sixteen_workers_lose_no_update_when_all_goes_wrong(valkey_url: str) -> None:
+    """I15, I16, inputs 68 and 69, two owners of the same names: each acknowledged save is there, each refused one is not."""
+    sessions = Sessions(a_pool(valkey_url).cache, 600, 600)
+    for owner in OWNERS:
+        for name in (*NAMES, "known"):  # the scripts are known: short commands
+            sessions.put(owner, name, body={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
+            sessions.get(owner, name)
+    with a_faulty_way(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
+        workers = [
+            Worker(number, replace(sessions, cache=Cache(url, sessions.cache.keys))) for number in range(WORKERS)
+        ]
+        list(threads.map(Worker.work, workers))
+    saves = [one for worker in workers for one in worker.saves]
+    saves += [Save(owner, name, f"{owner}:{name}:first", 0, Told.OK) for owner in OWNERS for name in NAMES]
+    seen = [one for worker in workers for one in worker.seen]
+
+    for owner in OWNERS:
+        for name in NAMES:
+            session = sessions.get(owner, name)
+            assert lost_or_mixed_up(saves, seen, Seen(owner, name, session.version, marks_of(session))) == []
+            assert session.version == len(marks_of(session))
+    assert set(happened) == set(Fault)
+    assert set(Counter(one.told for one in saves)) == set(Told)

@@ -1,0 +1,196 @@
+"""Scraping a list again: what is written, what is skipped, what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from proxypool import aws, clock
+from proxypool.aws.queues import ValidateMessage, decode
+from proxypool.proxies.proxy import Kind, Protocol, Status
+from proxypool.proxies.record import CheckFacts, due_shards
+from proxypool.proxies.table import ProxyTable
+from proxypool.sources.api import changes_from_request
+from proxypool.sources.formats import parse
+
+from tests.support.scrape import ListServer, Pool, addresses, counted_calls, list_server
+
+
+@pytest.fixture
+def pool(aws_endpoint: str) -> Pool:
+    """A pool of its own."""
+    aws.client.cache_clear()
+    return Pool()
+
+
+@pytest.fixture
+def there() -> Iterator[ListServer]:
+    """A list behind a URL."""
+    with list_server() as server:
+        yield server
+
+
+def test_the_second_scrape_of_5000_lines_writes_fewer_than_50_items(pool: Pool, tmp_path: Path) -> None:
+    """One line differs, so that the list is not skipped as a whole; I8: each row is due."""
+    file, lines = tmp_path / "list.txt", addresses(5_000)
+    file.write_text(lines)
+    pool.add(path=str(file))
+    first = pool.scrape_all()
+    file.write_text(lines + "9.9.9.9:8080\n")
+
+    with counted_calls() as calls:
+        second = pool.scrape()
+
+    assert sum(run.new for run in first) == 5_000
+    assert (second.new, second.updated, second.rows) == (1, 0, 5_001)
+    assert calls.written < 50
+    assert calls.read < 50
+    assert sum(pool.proxies.count_due(shard) for shard in due_shards(Status.UNCHECKED)) == 5_001
+
+
+def test_a_row_is_looked_at_again_after_a_day_and_last_seen_is_written_once(pool: Pool) -> None:
+    """`last_seen_at` once a day at most, also where the list never changes."""
+    pool.add(inline=addresses(30))
+    pool.scrape()
+
+    same_day, next_day, again = pool.scrape(days=0.9), pool.scrape(days=1.01), pool.scrape(days=1.5)
+
+    assert (same_day.skipped, again.skipped) == ("not_modified", "not_modified")
+    assert (next_day.new, next_day.updated) == (0, 30)
+    assert {record.version - clock.epoch_ms(record.first_seen_at) < 1_001 for record in pool.proxies.scan()} == {True}
+    assert {(record.last_seen_at - record.first_seen_at).days for record in pool.proxies.scan()} == {1}
+
+
+def test_a_lost_digest_costs_reads_and_no_writes(pool: Pool) -> None:
+    """The digest is a hint; the table is the truth."""
+    pool.add(inline=addresses(200))
+    pool.scrape()
+    aws.client("s3").delete_object(Bucket=pool.settings.bodies_bucket, Key="seen/list")
+    pool.sources.update("list", body_hash="")
+
+    with counted_calls() as calls:
+        again = pool.scrape()
+
+    assert (again.new, again.updated) == (0, 0)
+    assert calls.read == 200
+    assert calls.written < 10
+
+
+def test_an_unchanged_list_is_asked_for_by_its_validators_and_read_whole_once_a_day(
+    pool: Pool, there: ListServer
+) -> None:
+    """Input 29: ETag and Last-Modified; a server that answers 304 for ever is not believed for longer than a day."""
+    there.body, there.headers = (
+        addresses(3).encode(),
+        {"etag": '"one"', "last-modified": "Mon, 30 Nov 2026 06:00:00 GMT"},
+    )
+    pool.add(url=there.url)
+    pool.scrape()
+    there.status = 304
+
+    unchanged = pool.scrape()
+    there.status = 200
+    pool.scrape(days=1.1)
+
+    assert unchanged.skipped == "not_modified"
+    assert (there.asked[1]["if-none-match"], there.asked[1]["if-modified-since"]) == (
+        '"one"', "Mon, 30 Nov 2026 06:00:00 GMT",
+    )  # fmt: skip
+    assert "if-none-match" not in there.asked[2]
+
+
+def test_an_edit_makes_the_next_scrape_read_the_whole_list(pool: Pool, there: ListServer) -> None:
+    """Input 29: no ETag loop; new tags reach the known rows."""
+    there.body, there.headers = addresses(3).encode(), {"etag": '"one"'}
+    pool.add(url=there.url)
+    pool.scrape()
+
+    pool.sources.update("list", **changes_from_request({"tags": ["eu"]}, pool.source(), settings=pool.settings))
+    after = pool.scrape()
+
+    assert "if-none-match" not in there.asked[1]
+    assert after.updated == 3
+    assert {record.tags for record in pool.proxies.scan()} == {frozenset({"eu"})}
+
+
+def test_a_retired_proxy_does_not_come_back_until_it_is_restored(pool: Pool) -> None:
+    """The row is the tombstone; restored, it is unchecked and due now."""
+    pool.add(inline=addresses(3))
+    pool.scrape()
+    record = next(pool.proxies.scan())
+    assert pool.proxies.retire(record.id)
+    pool.sources.update("list", body_hash="")
+
+    again, later = pool.scrape(), pool.scrape(days=2)
+    removed = pool.proxies.get(record.id)
+
+    assert (again.new, later.new) == (0, 0)
+    assert removed is not None
+    assert removed.status is Status.RETIRED
+    assert pool.proxies.restore(record.id, now=clock.now())
+    assert not pool.proxies.restore(record.id, now=clock.now())
+    restored = pool.proxies.get(record.id)
+    assert restored is not None
+    assert (restored.status, restored.sources) == (Status.UNCHECKED, frozenset({"list"}))
+    assert record.id in dict(pool.proxies.due(_shard(record.id), before=clock.now(), limit=10))
+
+
+def _shard(proxy_id: str) -> str:
+    return f"unchecked#{int(proxy_id[:8], 16) % 16:02d}"
+
+
+def test_a_pruned_proxy_comes_back_as_unchecked_within_a_day(pool: Pool) -> None:
+    """What pruning removed may come back; the digest does not keep it away for longer than a day."""
+    pool.add(inline=addresses(3))
+    pool.scrape()
+    record = next(pool.proxies.scan())
+    pool.proxies._model(record.id).delete()
+
+    assert pool.scrape(days=1.01).new == 1
+
+    back = pool.proxies.get(record.id)
+    assert back is not None
+    assert back.status is Status.UNCHECKED
+    assert back.first_seen_at > record.first_seen_at
+
+
+def test_what_fewer_new_ones_than_asked_for_leave_is_held_back(aws_endpoint: str) -> None:
+    """ProxyTable.upsert_many: no more than `max_new`, the rest is said."""
+    aws.client.cache_clear()
+    table = ProxyTable(Pool().settings.proxies_table)
+    proxies = parse("lines", addresses(10).encode(), default_protocol=Protocol.HTTP).proxies
+
+    done = table.upsert_many(proxies, source_id="a", kind=Kind.UNKNOWN, tags=frozenset(), now=clock.now(), max_new=4)
+
+    assert (len(done.new), done.held_back, done.unchanged, done.known) == (4, 6, 0, ())
+
+
+def test_the_yield_and_what_no_other_source_lists_are_learnt_at_the_daily_look(pool: Pool) -> None:
+    """Source health as data: exclusive, alive yield after 24 h."""
+    pool.add(inline=addresses(4))
+    pool.add("other", inline=addresses(1))
+    pool.scrape()
+    pool.scrape("other")
+    first, *_ = records = sorted(pool.proxies.scan(), key=lambda record: len(record.sources), reverse=True)
+    messages = {m.proxy_id: m.next_check_at for m in _validations(pool)}
+    claims = pool.proxies.claim_many(messages, now=clock.now(), claim_seconds=60)
+    done = [
+        replace(
+            record, claim=claims[record.id], last_checked_at=clock.now(), next_check_at=clock.now() + timedelta(hours=1),
+            status=Status.ACTIVE if record is first else Status.DEAD, check=CheckFacts(count=1),
+        )
+        for record in records
+    ]  # fmt: skip
+    assert len(pool.proxies.record_many(done)) == 4
+
+    pool.scrape(days=1.01)
+
+    source = pool.source()
+    assert (source.exclusive, source.aged, source.alive, source.alive_yield) == (3, 4, 1, 0.25)
+
+
+def _validations(pool: Pool) -> list[ValidateMessage]:
+    return [decode(body, ValidateMessage) for body in pool.bodies(pool.settings.validate_queue_url)]

@@ -1,0 +1,175 @@
+"""The skeleton of the handlers on a real queue of the emulated AWS: what work answers, and what becomes of each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+from proxypool.aws import state
+from proxypool.aws.queues import FetchMessage, encode
+from proxypool.aws.state import SETTINGS, State
+from proxypool.config.settings import settings
+from proxypool.errors import Unavailable
+from proxypool.tasks.handlers import Again, Invocation, QueueHandler, ScheduledHandler
+from proxypool.tasks.retry import Delivery, Hold, Retry, reason_name
+from proxypool.tasks.runs import last_name, result_name
+
+from tests.support.deployment import CONTEXT, Deployment
+
+pytestmark = pytest.mark.xdist_group("samples")
+
+Work = Callable[[str, Sequence[Delivery[FetchMessage]], Invocation], Again]
+
+
+@pytest.fixture
+def visibilities(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """When each message was said to come again, in seconds, by its receipt."""
+    seen: dict[str, int] = {}
+    call = BaseClient._make_api_call
+
+    def recorded(client: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation == "ChangeMessageVisibility":
+            seen[given["ReceiptHandle"]] = given["VisibilityTimeout"]
+        return call(client, operation, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
+    return seen
+
+
+def record(name: str, attempt: int = 1, body: str | None = None) -> dict[str, Any]:
+    """A message of the fetch queue."""
+    return {
+        "messageId": name, "receiptHandle": name, "body": encode(FetchMessage(job_key=f"ann/{name}")) if body is None else body,
+        "attributes": {"ApproximateReceiveCount": str(attempt)},
+    }  # fmt: skip
+
+
+def a_handler(work: Work, **changes: Any) -> QueueHandler[str, FetchMessage]:
+    """A handler of the fetch queue (30 s before the first of two retries)."""
+    parts: dict[str, Any] = {"paused_group": "jobs"} | changes
+    return QueueHandler(
+        task="fetch_page", kind=FetchMessage, queue="fetch", make=lambda _: "made", work=work,
+        facts=lambda message: {"job": message.job_key}, **parts,
+    )  # fmt: skip
+
+
+def failed(answer: dict[str, Any]) -> list[str]:
+    return [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+
+
+def test_each_message_of_a_batch_has_its_own_answer(deployment: Deployment, visibilities: dict[str, int]) -> None:
+    """I14: done, failed, held and unreadable side by side; the answer is in the order of the batch."""
+    given: list[str] = []
+
+    def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+        given.extend(delivery.message.job_key for delivery in deliveries)
+        run.counts["count_done"] = 1
+        return {"slow": Retry("slow"), "held": Hold(7.4), "patient": Retry("asked to wait", min_seconds=100)}
+
+    records = [record("bad", body="{"), record("done"), record("slow", 2), record("held"), record("patient", 2)]
+    answer = a_handler(work)({"Records": records}, CONTEXT)
+
+    assert given == ["ann/done", "ann/slow", "ann/held", "ann/patient"]
+    assert failed(answer) == ["bad", "slow", "held", "patient"]
+    assert visibilities == {"bad": 0, "slow": 60, "held": 7, "patient": 200}
+    facts = State(deployment.settings.state_table)
+    assert facts.get(reason_name("bad"))["reason"] == "not JSON"
+    assert facts.get(reason_name("slow"))["attempt"] == 2
+    assert facts.get(reason_name("held")) is None
+    assert facts.get(reason_name("done")) is None
+    assert facts.get(result_name("run-1"))["counts"] == {"count_done": 1}
+
+
+def test_the_last_attempt_is_known_and_comes_back_at_once(deployment: Deployment, visibilities: dict[str, int]) -> None:
+    """Then the redrive policy moves it to the dead-letter queue."""
+    last: dict[int, bool] = {}
+
+    def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+        (one,) = deliveries
+        last[one.attempt] = one.is_last
+        return {one.message_id: Retry("no")}
+
+    waits = []
+    for attempt in (1, 2, 3):
+        assert failed(a_handler(work)({"Records": [record("m", attempt)]}, CONTEXT)) == ["m"]
+        waits.append(visibilities["m"])
+
+    assert last == {1: False, 2: False, 3: True}
+    assert waits == [30, 60, 0]
+
+
+def test_messages_that_run_alone_fail_alone(deployment: Deployment, visibilities: dict[str, int]) -> None:
+    """An error in one leaves its neighbours alone, and is its reason."""
+
+    def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+        (one,) = deliveries
+        if one.message_id == "broken":
+            raise Unavailable
+        return {}
+
+    answer = a_handler(work, one_run_each=True)({"Records": [record("a"), record("broken"), record("b")]}, CONTEXT)
+
+    assert failed(answer) == ["broken"]
+    assert State(deployment.settings.state_table).get(reason_name("broken"))["reason"] == "Unavailable"
+    assert State(deployment.settings.state_table).get(last_name("fetch_page"))["counts"] == {"job": "ann/b"}
+
+
+def test_a_paused_pool_sends_each_message_again_once_and_runs_nothing(
+    deployment: Deployment, visibilities: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 91: no delivery is used up; an unreadable message still fails."""
+    facts = State(deployment.settings.state_table)
+    facts.put(SETTINGS, {"paused": True})
+    monkeypatch.setattr(state, "_seen", {})
+    monkeypatch.setattr("proxypool.aws.queues.MAX_DELAY_SECONDS", 0)
+    ran: list[str] = []
+
+    def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+        ran.append(made)
+        return {}
+
+    try:
+        answer = a_handler(work)({"Records": [record("bad", body="[]"), record("m"), record("m")]}, CONTEXT)
+    finally:
+        facts.put(SETTINGS, {"paused": False})
+        state._seen.clear()
+
+    assert (failed(answer), ran) == (["bad"], [])
+    assert [one["job_key"] for one in deployment.sent(deployment.settings.fetch_queue_url)] == ["ann/m"]
+
+
+def test_work_gets_the_time_without_the_reserve_and_what_was_made_once(deployment: Deployment) -> None:
+    made: list[str] = []
+    seen: list[tuple[str, float]] = []
+
+    def make(known: Any) -> str:
+        made.append(known.fetch_queue_url)
+        return "made"
+
+    def work(one: str, run: Invocation) -> dict[str, int]:
+        seen.append((one, run.seconds_left()))
+        return {"count": len(seen)}
+
+    handler = ScheduledHandler(task="scrape_all", make=make, work=work, reserve_seconds=20)
+    late = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 5_000)
+
+    assert [handler({}, CONTEXT), handler({}, late)] == [{"count": 1}, {"count": 2}]
+    assert made == [settings().fetch_queue_url]
+    assert seen == [("made", 40.0), ("made", 0.0)]
+
+
+def test_a_scheduled_run_that_fails_is_kept_and_raises(deployment: Deployment) -> None:
+    """Lambda's own retry and the alarm need the error; what was counted before it is kept."""
+
+    def work(_: str, run: Invocation) -> dict[str, int]:
+        run.counts["count"] = 3
+        raise Unavailable("no Redis")
+
+    with pytest.raises(Unavailable):
+        ScheduledHandler(task="scrape_all", make=lambda _: "made", work=work)({}, CONTEXT)
+
+    kept = State(deployment.settings.state_table).get(result_name("run-1"))
+    assert (kept["status"], kept["counts"], kept["error"]) == ("failed", {"count": 3}, "Unavailable: no Redis")

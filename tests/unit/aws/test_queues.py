@@ -1,0 +1,44 @@
+"""Queue messages: versioned, strict where it matters, tolerant of what a newer version adds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from proxypool.aws.queues import ScrapeMessage, ValidateMessage, decode, encode
+from proxypool.errors import MessageError
+
+
+def test_a_message_survives_the_way_through_the_queue() -> None:
+    message = ValidateMessage(proxy_id="ab", next_check_at=7, sweep_id="s")
+    assert decode(encode(message), ValidateMessage) == message
+
+
+def test_members_of_a_newer_version_are_ignored() -> None:
+    """Input 82."""
+    assert decode('{"v":1,"source_id":"a","later":[1]}', ScrapeMessage) == ScrapeMessage(source_id="a")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not an object"),
+        ('{"v":2,"source_id":"a"}', "unknown version"),
+        ('{"source_id":"a"}', "unknown version"),
+        ('{"v":1}', "source_id"),
+        ('{"v":1,"source_id":5}', "source_id"),
+        ('{"v":1,"source_id":"a","offset":true}', "offset"),
+    ],
+)
+def test_a_message_that_cannot_be_read_says_why(body: str, reason: str) -> None:
+    """Input 74."""
+    with pytest.raises(MessageError, match=reason):
+        decode(body, ScrapeMessage)
+
+
+def test_no_message_carries_credentials() -> None:
+    """I19: queue bodies hold ids only."""
+    assert set(json.loads(encode(ValidateMessage(proxy_id="a", next_check_at=1)))) == {
+        "v", "proxy_id", "next_check_at", "sweep_id",
+    }  # fmt: skip

@@ -1,0 +1,164 @@
+"""The tables of routes against the gateway and the policies: both doors lead each route to its function, users reach theirs only."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from proxypool.config.settings import Settings
+from proxypool.http.caller import Right
+from proxypool.http.operation import Operation
+from proxypool.leases import operations as lease_operations
+from proxypool.leases.build import cache_of, pool_of, sessions_of
+from proxypool.local.emulation import template
+from proxypool.manage import openapi, routes
+
+from tests.support.servers import ROOT
+
+KNOWN = Settings(redis_url="redis://127.0.0.1:1")
+RESOURCES = template.load(ROOT / "template.yaml")["Resources"]
+TOKENS = template.load(ROOT / "infra/tokens.yaml")["Resources"]
+LEASE = list(
+    lease_operations.router(KNOWN, lambda: pool_of(KNOWN, cache_of(KNOWN)), lambda: sessions_of(KNOWN)).operations
+)
+MANAGE = list(routes.router(KNOWN).operations)
+OWNERS = {row.route: function for function, rows in (("Lease", LEASE), ("Manage", MANAGE)) for row in rows}
+ARN = "arn:AWS::Partition:execute-api:AWS::Region:AWS::AccountId:Api/"
+
+
+def _iam_api() -> dict[str, str]:
+    """The function of each route key of the API for signed requests."""
+    found = {}
+    for function in ("Lease", "Manage"):
+        for event in RESOURCES[f"{function}Function"]["Properties"]["Events"].values():
+            if event["Type"] == "HttpApi":
+                route = event["Properties"]
+                found[f"{route['Method']} {route['Path']}" if "Path" in route else "$default"] = function
+    return found
+
+
+def _token_api() -> dict[str, str]:
+    """The function of each route key of the API for tokens."""
+    rows = [item["Properties"] for item in TOKENS.values() if item["Type"] == "AWS::ApiGatewayV2::Route"]
+    return {row["RouteKey"]: row["Target"]["Fn::Sub"].removeprefix("integrations/")[2:-1] for row in rows}
+
+
+def _routed(method: str, path: str, keys: Iterable[str]) -> str:
+    """The route key that API Gateway chooses: a full match, then a greedy one, then $default; the exact method first."""
+    for pattern in ("[^/]+", ".+"):
+        for verb in (method, "ANY"):
+            for key in keys:
+                own, _, template_path = key.partition(" ")
+                greedy = "{proxy+}" in template_path
+                if own != verb or greedy != (pattern == ".+"):
+                    continue
+                if re.fullmatch(re.sub(r"\\\{.*?\\\}", pattern, re.escape(template_path)), path):
+                    return key
+    return "$default"
+
+
+@pytest.mark.parametrize("api", [_iam_api(), _token_api()], ids=["iam", "token"])
+@pytest.mark.parametrize("route", OWNERS)
+def test_each_door_leads_each_route_to_the_function_that_has_it(route: str, api: dict[str, str]) -> None:
+    """A route without its function would be a 404 that nobody meant."""
+    method, _, path = route.partition(" ")
+
+    key = _routed(method, path.replace("{id}", "a"), api)
+
+    assert api[key] == OWNERS[route]
+    assert (key == route) == (route in ("POST /leases", "POST /jobs"))  # those have throttles of their own
+
+
+def test_no_route_is_in_two_tables_and_the_document_has_them_all() -> None:
+    document = openapi.checked_in()["paths"]
+
+    assert len(OWNERS) == len(LEASE) + len(MANAGE)
+    assert {f"{method.upper()} {path}" for path, item in document.items() for method in item} == OWNERS.keys()
+
+
+def _paths(rows: Iterable[Operation[Any]]) -> set[str]:
+    """The routes as resources of a policy: "GET/leases" as it is, all below it as "GET/leases/*"."""
+    parts = [(row.method, *row.path[1:].partition("/")) for row in rows]
+    return {f"{method}/{first}/*" if rest else f"{method}/{first}" for method, first, _, rest in parts}
+
+
+def _covers(pattern: str, text: str) -> bool:
+    """As IAM compares: `*` is any text, slashes included."""
+    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), text) is not None
+
+
+def _users_policy() -> list[str]:
+    """The resources of the policy for users, after the API's ARN."""
+    (statement,) = RESOURCES["UsersPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
+    found = [re.sub(r"\$\{([\w:]+)\}", r"\1", resource["Fn::Sub"]) for resource in statement["Resource"]]
+    assert all(resource.startswith(ARN) for resource in found)
+    return [resource.removeprefix(ARN) for resource in found]
+
+
+def test_the_policy_for_users_names_the_users_routes_and_no_other() -> None:
+    """A new route of users that this does not cover is a line in the template: this says which."""
+    users = _paths(row for row in (*LEASE, *MANAGE) if row.right is Right.USER)
+
+    assert sorted(_users_policy()) == sorted(f"*/{path}" for path in users)
+
+
+@pytest.mark.parametrize("stage", ["$default", "prod"])
+def test_the_policy_for_users_denies_every_route_of_operators(stage: str) -> None:
+    """A wildcard of IAM crosses slashes: no id makes an operator's path look like a user's (PUT /domains/jobs)."""
+    ids = [
+        "a",
+        "0" * 20,
+        "jobs",
+        "leases",
+        "proxies",
+        "GET",
+        "POST/leases/x",
+        "GET/leases/x",
+        "POST%2Fjobs",
+        "stats/pool",
+    ]
+    operators = [row for row in MANAGE if row.right is Right.OPERATOR]
+    requests = [(row, path_id) for row in operators for path_id in (ids if row.id_pattern else [""])]
+    allowed = [
+        f"{row.method} {path}"
+        for row, path_id in requests
+        for path in [row.path.replace("{id}", path_id)]
+        if any(_covers(pattern, f"{stage}/{row.method}{path}") for pattern in _users_policy())
+        and re.fullmatch(row.id_pattern, path_id)  # else the router answers 404
+    ]
+
+    assert "PATCH /settings" in [row.route for row in operators]
+    assert allowed == []
+
+
+def test_the_access_log_says_the_path_since_most_routes_are_the_default_one() -> None:
+    formats = [RESOURCES["Api"]["Properties"]["AccessLogSettings"], TOKENS["Stage"]["Properties"]["AccessLogSettings"]]
+
+    for one in formats:
+        line = json.loads(one["Format"])
+        assert (line["method"], line["path"]) == ("$context.httpMethod", "$context.path")
+    assert formats[0]["Format"] == formats[1]["Format"]
+
+
+@pytest.mark.parametrize(
+    ("function", "others"),
+    [
+        ("lease", ["proxypool.manage", "proxypool.jobs", "proxypool.sources"]),
+        ("manage", ["proxypool.leases.operations"]),
+    ],
+)
+def test_a_function_imports_its_own_routes_only(function: str, others: list[str]) -> None:
+    """Its cold start does not pay for another function's."""
+    code = f"import sys; import functions.{function}.app; print(*sys.modules)"
+
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "proxypool.http.router" in found.split()
+    assert not [name for name in found.split() if name.startswith(tuple(others))]
+    assert "aws_lambda_powertools.event_handler" not in found.split()
