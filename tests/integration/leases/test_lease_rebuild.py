@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from proxypool.aws.dynamodb import bind
+from proxypool import aws
 from proxypool.config.settings import Settings
 from proxypool.leases import expire, filters
 from proxypool.leases.build import bridge_of, pool_of
@@ -64,9 +64,8 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     bridge = bridge_of(settings)
     stack = Stack(bridge, pool_of(settings, bridge.cache))
     for number in range(1, PROXIES + 1):
-        item = to_item(a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"}))
-        bind(type(item), bridge.proxies.table_name)
-        item.save()
+        record = a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"})
+        aws.client("dynamodb").put_item(TableName=tables["ProxiesTable"], Item=to_item(record).serialize())
     with layout_without("region"):
         assert stack.run()["count_rebuilt"] == PROXIES
     yield stack
