@@ -127,6 +127,11 @@ def test_a_web_page_is_403_with_every_secret(path: str, method: str, headers: di
         a_request(f"/_local/{TOKEN}/"),
         a_request(f"/_local/{TOKEN}"),
         a_request(f"/_local/{TOKEN}/_aws/lambda-url/abc/"),
+        a_request(
+            f"/_local/{TOKEN}/_aws/execute-api/", x_amz_target="DynamoDB_20120810.Scan"
+        ),  # no API: a service's request
+        a_request(f"/_local/{TOKEN}/_aws/execute-api/abc", x_amz_target="DynamoDB_20120810.Scan"),
+        a_request(f"/_local/{TOKEN}/_aws/execute-api//leases", x_amz_target="DynamoDB_20120810.Scan"),
     ],
 )
 def test_without_the_right_secret_it_is_403(request_: Any) -> None:

@@ -23,6 +23,9 @@ from proxypool.local.emulation.access import API_PATH, TOKEN_PREFIX, api_token
 
 HEALTH_PATH: Final = "/_ministack/health"
 MIN_KEY_LENGTH: Final = 16
+_API_REQUEST: Final = re.compile(
+    rf"{API_PATH}/[^/]+/"
+)  # an API's id and a path: the emulator gives all else to its services
 _CREDENTIAL: Final = re.compile(r"AWS4-HMAC-SHA256 +Credential=([^/,\s]+)/")
 
 Scope = dict[str, Any]
@@ -83,7 +86,7 @@ def _behind_token(scope: Scope, token: bytes) -> Scope:
         raise Denied(403, "the token in the address is not the one of this stack (api_url in .local/stack.json)")
     start = len(TOKEN_PREFIX) + len(token)
     path, raw_path = scope["path"][start:], scope["raw_path"][start:]
-    if not path.startswith(f"{API_PATH}/"):
+    if not _API_REQUEST.match(path):
         raise Denied(403, "a token in the address opens the HTTP APIs only")
     return {**scope, "path": path, "raw_path": raw_path}
 
