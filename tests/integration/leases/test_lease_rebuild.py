@@ -170,8 +170,9 @@ def test_a_run_that_was_overtaken_leaves_no_cursor(stack: Stack, monkeypatch: py
     """The lock ends before a long run does. A cursor that is left would cut the next rebuild short."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
 
-    with before_page(2, lambda: stack.bridge.rebuild(time.monotonic() + 60)):
-        stack.run()
+    with stopping_after(pages=6), before_page(2, lambda: stack.bridge.rebuild(5.0)):  # 2 pages, 4 by the other run
+        stack.bridge.rebuild(5.0)
+    assert (stack.pool_field("filled"), stack.pool_field("fill_after")) == (filters.LAYOUT, None)
     stack.request_rebuild()
 
     assert stack.run()["count_rebuilt"] == PROXIES
