@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,10 @@ from proxypool_client.cli.request import Json
 from proxypool.local.process import LocalStackError
 
 if TYPE_CHECKING:
-    from proxypool.local.stack import Plan
+    from proxypool_client.source_files import Entry
+    from rich.console import Console
+
+    from proxypool.local.stack import Plan, Running
     from proxypool.local.user_sources import UserSources
 
 FOLDER = Path(".local")
@@ -129,11 +132,9 @@ def _local_errors(as_json: bool) -> Iterator[None]:
 
 
 def _up(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
-    from proxypool_client.api import Api
-    from proxypool_client.local_stack import LocalUrl
     from rich.console import Console
 
-    from proxypool.local import live_view, stack_sources, state_folder
+    from proxypool.local import stack_sources, state_folder
     from proxypool.local.stack import running
     from proxypool.local.user_sources import read_user_sources
 
@@ -149,33 +150,44 @@ def _up(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
     def log(line: str) -> None:
         console.print(f"  {line}", soft_wrap=True, markup=False)
 
-    with running(plan, log) as stack, closing(Api(LocalUrl(stack.api_url))) as api:
+    with running(plan, log) as stack:
+        try:
+            entries = user_sources.entries if user_sources else [stack_sources.demo_source(Path(stack.farm or ""))]
+            _follow(stack, entries, plan, console, started, as_json)
+        except KeyboardInterrupt:
+            console.print("Stopping, this takes a few seconds.")
+            raise
 
-        def report(seconds: float | None) -> None:
-            """Prints the time to the first lease, or why there is none, and the commands to copy."""
-            text = live_view.no_proxy_yet(api) if seconds is None else [live_view.first_lease(seconds, plan.data)]
-            if not console.is_terminal:
-                console.print(live_view.status_view(stack, started))
-            for line in text + live_view.commands_to_copy(stack, plan.folder, plan.root):
-                console.print(line, soft_wrap=True, markup=False, highlight=False)
-            if as_json:
-                typer.echo(json.dumps({**asdict(stack), "first_lease_seconds": seconds}))
 
-        def finish(seconds: float | None) -> None:
-            """Lets `up --detach` return; not before the sources are accepted."""
-            (plan.folder / READY_FILE).write_text(json.dumps(seconds))
+def _follow(
+    stack: Running, entries: Sequence[Entry], plan: Plan, console: Console, started: float, as_json: bool
+) -> None:
+    """Sends the sources to a running stack, prints the time to the first lease and commands to copy, shows the pool."""
+    from proxypool_client.api import Api
+    from proxypool_client.local_stack import LocalUrl
 
+    from proxypool.local import live_view, stack_sources
+
+    def report(seconds: float | None) -> None:
+        text = live_view.no_proxy_yet(api) if seconds is None else [live_view.first_lease(seconds, plan.data)]
+        if not console.is_terminal:
+            console.print(live_view.status_view(stack, started))
+        for line in text + live_view.commands_to_copy(stack, plan.folder, plan.root):
+            console.print(line, soft_wrap=True, markup=False, highlight=False)
+        if as_json:
+            typer.echo(json.dumps({**asdict(stack), "first_lease_seconds": seconds}))
+
+    with closing(Api(LocalUrl(stack.api_url))) as api:
         first = None
         if stack.has_state and live_view.can_lease(api):  # before the scrapes, which take all CPUs for seconds
             first = round(time.monotonic() - started, 1)
             report(first)
-        entries = user_sources.entries if user_sources else [stack_sources.demo_source(Path(stack.farm or ""))]
         for line in stack_sources.sync(api, entries, plan.data):
-            log(line)
+            console.print(f"  {line}", soft_wrap=True, markup=False)
         if first is None:
             first = live_view.wait_for_lease(stack, api, console, started)
             report(first)
-        finish(first)
+        (plan.folder / READY_FILE).write_text(json.dumps(first))  # lets `up --detach` return
         live_view.follow(stack, console, started)
 
 
@@ -246,7 +258,6 @@ def _interrupt(*_: object) -> None:
     """Raises KeyboardInterrupt at the first signal; later ones are ignored, so that the servers can save their state."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    typer.echo("Stopping, this takes a few seconds.", err=True)
     raise KeyboardInterrupt
 
 

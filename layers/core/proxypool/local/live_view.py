@@ -38,7 +38,7 @@ def wait_for_lease(stack: Running, api: Api, console: Console, started: float) -
 
     None if there is no proxy after a minute.
     """
-    for _ in _live(stack, console, started):
+    for _ in _live(stack, console, started, transient=True):
         if can_lease(api):
             return round(time.monotonic() - started, 1)
         if time.monotonic() - started > FIRST_LEASE_SECONDS:
@@ -52,10 +52,12 @@ def follow(stack: Running, console: Console, started: float) -> None:
         pass
 
 
-def _live(stack: Running, console: Console, started: float) -> Iterator[None]:
+def _live(stack: Running, console: Console, started: float, *, transient: bool = False) -> Iterator[None]:
     """Updates the table (on a terminal only); yields between two updates, several times a second."""
     next_refresh = 0.0
-    with Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else nullcontext() as live:
+    with (
+        Live(console=console, auto_refresh=False, transient=transient) if console.is_terminal else nullcontext() as live
+    ):
         while True:
             yield
             if live and time.monotonic() >= next_refresh:
