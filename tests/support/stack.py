@@ -137,7 +137,7 @@ class LocalStack:
 @contextmanager
 def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iterator[LocalStack]:
     """Starts a stack with its farm and the settings of `SECONDS`; `parameters` are parameters of the template."""
-    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters=parameters, settings=SECONDS)
+    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, any_ports=True, parameters=parameters, settings=SECONDS)
     with running(plan) as found:
         clients = Clients(found.endpoint_url, found.access_key)
         yield LocalStack(found, clients, Ear.on(found.outputs["EventBusName"], clients))
