@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from proxypool import clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import settings
 from proxypool.leases.build import bridge_of
 from proxypool.leases.expire import Bridge
@@ -26,7 +26,7 @@ def work(bridge: Bridge, run: Invocation) -> dict[str, Any]:
         log.warning("expire_leases failed", error=type(error).__name__, retrying=True, attempt=1)
         time.sleep(settings().expire_retry_seconds)
         run.counts.update(bridge.run(run.run_id, until=until))
-    census.refresh_sizes(bridge.proxies, State(settings().need("state_table")), now=clock.now())
+    census.refresh_sizes(bridge.proxies, StateTable(settings().need("state_table")), now=clock.now())
     return run.counts
 
 

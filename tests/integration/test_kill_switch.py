@@ -11,7 +11,7 @@ import pytest
 from proxypool import aws
 from proxypool.aws import state
 from proxypool.aws.queues import RECHECK_GROUP, ValidateMessage, encode
-from proxypool.aws.state import SETTINGS, SETTINGS_CACHE_SECONDS, State
+from proxypool.aws.state import SETTINGS, SETTINGS_CACHE_SECONDS, StateTable
 from proxypool.leases.build import bridge_of
 from proxypool.tasks.runs import result_name
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.xdist_group("samples")
 @pytest.fixture
 def paused(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
     """A deployment whose operator pulled the switch longer ago than a function remembers its settings."""
-    facts = State(deployment.settings.state_table)
+    facts = StateTable(deployment.settings.state_table)
     facts.put(SETTINGS, {"paused": True})
     monkeypatch.setattr(state, "_seen", {})
     yield deployment
@@ -74,7 +74,7 @@ def test_a_paused_pool_leases_nothing_once_the_bridge_has_run(paused: Deployment
 
     assert (refused["statusCode"], json.loads(refused["body"])["type"]) == (503, "paused")
     assert int(refused["headers"]["retry-after"]) > 0
-    State(paused.settings.state_table).put(SETTINGS, {"paused": False})
+    StateTable(paused.settings.state_table).put(SETTINGS, {"paused": False})
     bridge.copy_settings()
     assert app.handler(event, CONTEXT)["statusCode"] == 201
 
@@ -83,7 +83,7 @@ def test_a_function_learns_of_the_pause_within_one_period_of_its_memory(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Input 91: 30 s, well within the minute that is promised."""
-    facts, now = State(deployment.settings.state_table), time.monotonic()
+    facts, now = StateTable(deployment.settings.state_table), time.monotonic()
     monkeypatch.setattr(state, "_seen", {})
     monkeypatch.setattr(time, "monotonic", lambda: now)
     assert not state.is_paused(facts)

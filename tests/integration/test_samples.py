@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.batch import BatchResult
 from proxypool.checks.validate import Validator
 from proxypool.config.settings import GIVEN, settings
@@ -182,7 +182,7 @@ def test_a_message_from_the_future_fails_alone_with_its_reason(
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": future["messageId"]}]}
     assert calls() - policy(function) == set()
-    kept = State(deployment.settings.state_table).get(reason_name(future["messageId"]))
+    kept = StateTable(deployment.settings.state_table).get(reason_name(future["messageId"]))
     assert (kept["reason"], kept["task"]) == ("unknown version", function)
 
 
@@ -255,5 +255,5 @@ def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monk
         "batchItemFailures": [{"itemIdentifier": "first"}, {"itemIdentifier": "second"}]
     }
     assert {
-        State(deployment.settings.state_table).get(reason_name(name))["reason"] for name in ("first", "second")
+        StateTable(deployment.settings.state_table).get(reason_name(name))["reason"] for name in ("first", "second")
     } == {"RuntimeError"}

@@ -18,7 +18,7 @@ from uuid import uuid4
 from botocore.client import BaseClient
 from proxypool import aws, clock
 from proxypool.aws.queues import ScrapeMessage, decode
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
 from proxypool.sources.api import from_request
@@ -55,7 +55,7 @@ class Pool:
         self.events_url = _tap(prefix)
         self.sources = SourceTable(self.settings.sources_table)
         self.proxies = ProxyTable(self.settings.proxies_table)
-        self.state = State(self.settings.state_table)
+        self.state = StateTable(self.settings.state_table)
         self.scraper = Scraper(sources=self.sources, proxies=self.proxies, state=self.state, settings=self.settings)
         self.scheduler = Scheduler(self.sources, self.state, self.settings)
 

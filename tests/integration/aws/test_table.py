@@ -9,7 +9,7 @@ import pytest
 from proxypool import aws
 from proxypool.aws import dynamodb
 from proxypool.aws.dynamodb import StatementRefused, Throttled, bind, execute, execute_each, insert, took, update
-from proxypool.aws.state import State, StateItem
+from proxypool.aws.state import StateItem, StateTable
 from pynamodb.exceptions import UpdateError
 
 from tests.support.servers import create_tables
@@ -29,7 +29,7 @@ def item(table_name: str, name: str) -> dict[str, Any]:
 
 
 def test_one_process_has_a_model_for_each_table(states: tuple[str, str]) -> None:
-    first, second = (State(name) for name in states)
+    first, second = (StateTable(name) for name in states)
 
     first.put("fact", 1)
     second.put("fact", 2)

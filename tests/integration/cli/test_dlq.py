@@ -16,7 +16,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.cli.app import app
 from proxypool.local.state_folder import write_private
 from proxypool.tasks.retry import reason_name
@@ -39,7 +39,7 @@ class Stack:
         """Puts a message into a dead-letter queue, with what its last try said."""
         sent = boto3.client("sqs").send_message(QueueUrl=self.outputs[f"{queue}DeadLetterQueueUrl"], MessageBody=body)
         if reason:
-            State(self.outputs["StateTable"]).put(reason_name(sent["MessageId"]), {"reason": reason})
+            StateTable(self.outputs["StateTable"]).put(reason_name(sent["MessageId"]), {"reason": reason})
         return str(sent["MessageId"])
 
     def waiting(self, queue: str) -> list[str]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from uuid import uuid4
 
 import pytest
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.jobs.fetch.domains import Domain, Domains
 from proxypool.jobs.fetch.gate import PLACE_SECONDS, Gate, RateLimited
 
@@ -83,7 +83,7 @@ def test_a_turn_too_far_away_is_not_taken(table: str) -> None:
 
 
 def test_the_operator_allows_and_forbids_domains(table: str) -> None:
-    domains = Domains(State(table))
+    domains = Domains(StateTable(table))
     assert domains.of("www.shop.example") is None
 
     domains.put("shop.example", {"requests_per_second": 5, "robots": False, "reason": "we have a contract"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import pytest
-from proxypool.aws.state import SIZES, State
+from proxypool.aws.state import SIZES, StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import Unavailable
 from proxypool.leases.expire import Bridge
@@ -35,7 +35,7 @@ def context(aws_endpoint: str) -> Context:
     return Context(uuid.uuid4().hex)
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, State]:
+def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, StateTable]:
     """The function's module, fresh, and the state of its tables; it uses this Redis."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -46,7 +46,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, 
     app = load("expire_leases")
     monkeypatch.setattr(app, "settings", lambda: settings)
     monkeypatch.setattr(handlers, "settings", lambda: settings)
-    return app, State(settings.state_table)
+    return app, StateTable(settings.state_table)
 
 
 def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.signers import RequestSigner
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.jobs.build import service
 from proxypool.manage import routes
@@ -43,7 +43,7 @@ def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin
     prefix, settings = stage
     manager = Manager(
         settings=settings, sources=SourceTable(settings.sources_table), proxies=ProxyTable(settings.proxies_table),
-        state=State(settings.state_table),
+        state=StateTable(settings.state_table),
     )  # fmt: skip
     empty(settings)
     monkeypatch.setattr(routes, "manager", lambda: manager)

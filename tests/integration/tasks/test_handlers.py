@@ -10,7 +10,7 @@ import pytest
 from botocore.client import BaseClient
 from proxypool.aws import state
 from proxypool.aws.queues import FetchMessage, encode
-from proxypool.aws.state import SETTINGS, State
+from proxypool.aws.state import SETTINGS, StateTable
 from proxypool.config.settings import settings
 from proxypool.errors import Unavailable
 from proxypool.tasks.handlers import Again, Invocation, QueueHandler, ScheduledHandler
@@ -75,7 +75,7 @@ def test_each_message_of_a_batch_has_its_own_answer(deployment: Deployment, visi
     assert given == ["ann/done", "ann/slow", "ann/held", "ann/patient"]
     assert failed(answer) == ["bad", "slow", "held", "patient"]
     assert visibilities == {"bad": 0, "slow": 60, "held": 7, "patient": 200}
-    facts = State(deployment.settings.state_table)
+    facts = StateTable(deployment.settings.state_table)
     assert facts.get(reason_name("bad"))["reason"] == "not JSON"
     assert facts.get(reason_name("slow"))["attempt"] == 2
     assert facts.get(reason_name("held")) is None
@@ -113,15 +113,15 @@ def test_messages_that_run_alone_fail_alone(deployment: Deployment, visibilities
     answer = a_handler(work, one_run_each=True)({"Records": [record("a"), record("broken"), record("b")]}, CONTEXT)
 
     assert failed(answer) == ["broken"]
-    assert State(deployment.settings.state_table).get(reason_name("broken"))["reason"] == "Unavailable"
-    assert State(deployment.settings.state_table).get(last_name("fetch_page"))["counts"] == {"job": "ann/b"}
+    assert StateTable(deployment.settings.state_table).get(reason_name("broken"))["reason"] == "Unavailable"
+    assert StateTable(deployment.settings.state_table).get(last_name("fetch_page"))["counts"] == {"job": "ann/b"}
 
 
 def test_a_paused_pool_sends_each_message_again_once_and_runs_nothing(
     deployment: Deployment, visibilities: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Input 91: no delivery is used up; an unreadable message still fails."""
-    facts = State(deployment.settings.state_table)
+    facts = StateTable(deployment.settings.state_table)
     facts.put(SETTINGS, {"paused": True})
     monkeypatch.setattr(state, "_seen", {})
     monkeypatch.setattr("proxypool.aws.queues.MAX_DELAY_SECONDS", 0)
@@ -171,5 +171,5 @@ def test_a_scheduled_run_that_fails_is_kept_and_raises(deployment: Deployment) -
     with pytest.raises(Unavailable):
         ScheduledHandler(task="scrape_all", make=lambda _: "made", work=work)({}, CONTEXT)
 
-    kept = State(deployment.settings.state_table).get(result_name("run-1"))
+    kept = StateTable(deployment.settings.state_table).get(result_name("run-1"))
     assert (kept["status"], kept["counts"], kept["error"]) == ("failed", {"count": 3}, "Unavailable: no Redis")

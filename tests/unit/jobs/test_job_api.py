@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
 from proxypool.jobs.api import read_jobs
@@ -23,7 +23,7 @@ class Known(Domains):
         }
 
 
-DOMAINS = Known(State("unused"))
+DOMAINS = Known(StateTable("unused"))
 
 
 def read(body: dict[str, Any], owner: str = "ann") -> list[Job]:

@@ -30,7 +30,7 @@ class StateItem(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StateTable:
     """The state table. Reads are consistent and treat an item past its TTL as absent."""
 
     table_name: str
@@ -95,7 +95,7 @@ class State:
 _seen: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
-def operator_settings(state: State) -> dict[str, Any]:
+def operator_settings(state: StateTable) -> dict[str, Any]:
     """The settings of PATCH /settings, at most 30 s old."""
     at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
     if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
@@ -104,7 +104,7 @@ def operator_settings(state: State) -> dict[str, Any]:
     return value
 
 
-def is_paused(state: State) -> bool:
+def is_paused(state: StateTable) -> bool:
     """Whether the operator paused the pool (the kill switch)."""
     return bool(operator_settings(state).get("paused"))
 

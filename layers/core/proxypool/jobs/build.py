@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.http.caller import ON_BEHALF_HEADER, OWNER_HEADER
 from proxypool.jobs.crawl import Crawler
@@ -33,7 +33,7 @@ class WorkerRuntime:
     """A worker with its tables, its TLS context and its caches: what one Lambda environment keeps between batches."""
 
     settings: Settings
-    state: State
+    state: StateTable
     proxies: ProxyTable
     worker: Worker
     robots: Robots
@@ -63,7 +63,7 @@ def worker_runtime(settings: Settings) -> WorkerRuntime:
     """The worker, with what it works with. Makes the clients of AWS that its threads share."""
     for service in ("dynamodb", "events"):  # made here, once: its threads would each begin to make one, 100 ms and more
         aws.client(service)
-    state, jobs = State(settings.need("state_table")), job_table(settings)
+    state, jobs = StateTable(settings.need("state_table")), job_table(settings)
     return WorkerRuntime(
         settings=settings,
         state=state,
@@ -82,7 +82,7 @@ def worker_runtime(settings: Settings) -> WorkerRuntime:
 
 def service(settings: Settings) -> Jobs:
     """What the API's job routes call."""
-    state = State(settings.need("state_table"))
+    state = StateTable(settings.need("state_table"))
     return Jobs(
         jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
     )
@@ -98,6 +98,6 @@ def results(settings: Settings) -> Results:
     return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
 
 
-def domains(settings: Settings, state: State) -> Domains:
+def domains(settings: Settings, state: StateTable) -> Domains:
     """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from proxypool.aws import queues
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused
 from proxypool.jobs.fetch.page import Answer
@@ -23,7 +23,7 @@ class Crawler:
     """Makes the jobs of a page's links."""
 
     jobs: JobTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def follow(self, job: Job, page: Answer) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
+from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.leases import filters, operator_settings
 from proxypool.leases.index.ready import Index
 from proxypool.leases.index.watched import Watched
@@ -43,7 +43,7 @@ class Bridge:
     index: Index
     ledger: Ledger
     proxies: ProxyTable
-    state: State
+    state: StateTable
     strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
     watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low

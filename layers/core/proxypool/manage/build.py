@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
@@ -15,5 +15,5 @@ def manager(settings: Settings) -> Manager:
         settings=settings,
         sources=source_table(settings),
         proxies=ProxyTable(settings.need("proxies_table")),
-        state=State(settings.need("state_table")),
+        state=StateTable(settings.need("state_table")),
     )

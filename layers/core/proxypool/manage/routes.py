@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings, settings
 from proxypool.http import caller, web
 from proxypool.http.router import Mount, Router
@@ -26,7 +26,7 @@ def manager() -> Manager:
     found = settings()
     return Manager(
         settings=found, sources=SourceTable(found.need("sources_table")), proxies=ProxyTable(found.need("proxies_table")),
-        state=State(found.need("state_table")),
+        state=StateTable(found.need("state_table")),
     )  # fmt: skip
 
 

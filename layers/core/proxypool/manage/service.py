@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from proxypool import aws, clock
 from proxypool.aws import queues
-from proxypool.aws.state import FROZEN, REBUILD_WANTED, SETTINGS, State
+from proxypool.aws.state import FROZEN, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.checks.rules.explain import explain
 from proxypool.checks.rules.target import MAX_RULES, RULE_FIELDS, parse_rules
 from proxypool.config.settings import Settings
@@ -85,7 +85,7 @@ class Manager:
     settings: Settings
     sources: SourceTable
     proxies: ProxyTable
-    state: State
+    state: StateTable
 
     def list_sources(self) -> dict[str, Any]:
         """All sources."""

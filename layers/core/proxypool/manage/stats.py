@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import clock
-from proxypool.aws.state import GAUGES, SIZES, State
+from proxypool.aws.state import GAUGES, SIZES, StateTable
 from proxypool.jobs.store import usage
 from proxypool.sources.record import Source
 from proxypool.tasks.runs import last_name, success_name
@@ -26,7 +26,7 @@ SCRAPE: Final = success_name("scrape_source")
 VALIDATION: Final = success_name("validate_proxy")
 
 
-def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
+def pool_stats(state: StateTable, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
     """Sizes, gauges, yields, bytes, and each task's last run; what nobody has written yet is null."""
     sources = list(sources)
     used = usage.read([source.source_id for source in sources], state, now=now)

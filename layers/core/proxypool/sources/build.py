@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
 from proxypool.sources.schedule import Scheduler
@@ -15,14 +15,14 @@ def scraper(settings: Settings) -> Scraper:
     return Scraper(
         sources=source_table(settings),
         proxies=ProxyTable(settings.need("proxies_table")),
-        state=State(settings.need("state_table")),
+        state=StateTable(settings.need("state_table")),
         settings=settings,
     )
 
 
 def scheduler(settings: Settings) -> Scheduler:
     """Sends what is due to the scrape queue."""
-    return Scheduler(source_table(settings), State(settings.need("state_table")), settings)
+    return Scheduler(source_table(settings), StateTable(settings.need("state_table")), settings)
 
 
 def source_table(settings: Settings) -> SourceTable:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from proxypool import clock
 from proxypool.aws import queues
 from proxypool.aws.events import Event, publish
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings
 from proxypool.sources.cron import MAX_SLACK, parse_schedule
 from proxypool.sources.health import rest
@@ -23,7 +23,7 @@ class Scheduler:
     """Enqueues scrapes."""
 
     sources: SourceTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def scrape_all(self, now: datetime) -> Mapping[str, int]:

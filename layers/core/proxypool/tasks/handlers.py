@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from proxypool.aws import queues
 from proxypool.aws.queues import FetchMessage, ScrapeMessage, ValidateMessage
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings, settings
 from proxypool.errors import MessageError
 from proxypool.tasks import retry, runs
@@ -153,5 +153,5 @@ def _invocation(run: runs.Run, context: Any, reserve_seconds: float) -> Invocati
     return Invocation(run_id=context.aws_request_id, seconds_left=seconds_left, counts=run.counts)
 
 
-def _state() -> State:
-    return State(settings().need("state_table"))
+def _state() -> StateTable:
+    return StateTable(settings().need("state_table"))

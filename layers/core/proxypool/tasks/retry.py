@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from proxypool import aws, clock
 from proxypool.aws import queues
 from proxypool.aws.queues import FetchMessage, ScrapeMessage, ValidateMessage
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.telemetry import Metric, count_by, log, masked
 
@@ -80,7 +80,7 @@ class Hold:
 
 
 def schedule(
-    delivery: Delivery[M], retry: Retry, *, policy: RetryPolicy, task: str, state: State, **facts: Any
+    delivery: Delivery[M], retry: Retry, *, policy: RetryPolicy, task: str, state: StateTable, **facts: Any
 ) -> None:
     """Logs, counts and keeps a message's failure, and says when it comes again: after the delay, doubled with each attempt.
 
@@ -102,7 +102,7 @@ def schedule(
     change_visibility(delivery.receipt, queue_url=policy.url, seconds=seconds)
 
 
-def give_up(record: Mapping[str, Any], reason: str, *, policy: RetryPolicy, task: str, state: State) -> None:
+def give_up(record: Mapping[str, Any], reason: str, *, policy: RetryPolicy, task: str, state: StateTable) -> None:
     """Logs, counts and keeps the failure of a message that no retry makes readable."""
     _note(record["messageId"], reason, task=task, attempt=_attempt(record), retrying=False, state=state)
     change_visibility(record["receiptHandle"], queue_url=policy.url, seconds=0)
@@ -128,7 +128,9 @@ def _attempt(record: Mapping[str, Any]) -> int:
     return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
-def _note(message_id: str, reason: str, *, task: str, attempt: int, retrying: bool, state: State, **facts: Any) -> None:
+def _note(
+    message_id: str, reason: str, *, task: str, attempt: int, retrying: bool, state: StateTable, **facts: Any
+) -> None:
     write_line = log.warning if retrying else log.error
     write_line(f"{task} failed", task=task, error=masked(reason), retrying=retrying, attempt=attempt, **facts)
     count_by(Metric.TASKS_FAILED, 1, "task", task)

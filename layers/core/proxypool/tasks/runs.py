@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxypool import clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.telemetry import Metric, count_by, flush, log, masked
 
 
@@ -22,7 +22,7 @@ class Run:
 
 @contextmanager
 def run(
-    task: str, *, run_id: str, state: State, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
+    task: str, *, run_id: str, state: StateTable, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
 ) -> Iterator[Run]:
     """Logs the start and the end of a run with its counts and `duration_ms`, and keeps its result for `GET /tasks/{id}`.
 
@@ -75,7 +75,7 @@ def success_name(task: str) -> str:
     return f"success:{task}"
 
 
-def _store(state: State, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:
+def _store(state: StateTable, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:
     try:
         state.put(result_name(run_id), result, ttl_seconds=ttl_seconds)
         state.put(last_name(task), result)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.errors import Invalid
 from proxypool.http.web import Field, read_fields
 
@@ -46,7 +46,7 @@ class Domain:
 class Domains:
     """The domains that jobs may fetch from; with `any_domain` all others, too, under the default rules."""
 
-    state: State
+    state: StateTable
     any_domain: bool = False
     allow_http: bool = False
     _seen: tuple[float, dict[str, Domain]] = field(default=(-CACHE_SECONDS, {}), repr=False)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from protego import Protego
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.jobs.fetch.page import Answer
 
 AGENT: Final = "proxypool"
@@ -27,7 +27,7 @@ Get = Callable[[str], Awaitable[Answer | None]]
 class Robots:
     """The robots.txt rules of the sites."""
 
-    state: State
+    state: StateTable
     _rules: dict[str, Any] = field(default_factory=dict, repr=False)
 
     async def allows(self, url: str, get: Get) -> bool:

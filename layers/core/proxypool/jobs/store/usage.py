@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.proxies.table import ProxyTable
 
 KEPT_SECONDS = {"%Y-%m-%d": 32 * 86_400, "%Y-%m": 400 * 86_400}  # by how the period is written
 
 
-def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: datetime) -> None:
+def save(spent: Mapping[str, int], proxies: ProxyTable, state: StateTable, *, now: datetime) -> None:
     """Adds the bytes that came through each proxy to its sources (a proxy of several lists counts for each)."""
     by_source: Counter[str] = Counter()
     for proxy_id, record in proxies.get_many(list(spent)).items():
@@ -23,7 +23,7 @@ def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: da
             state.add(_name(source_id, period, now), number, ttl_seconds=kept_seconds)
 
 
-def read(source_ids: Iterable[str], state: State, *, now: datetime) -> dict[str, tuple[int, int]]:
+def read(source_ids: Iterable[str], state: StateTable, *, now: datetime) -> dict[str, tuple[int, int]]:
     """The bytes of each source today and in this month (UTC)."""
     names = {source_id: [_name(source_id, period, now) for period in KEPT_SECONDS] for source_id in source_ids}
     found = state.numbers([name for both in names.values() for name in both])

@@ -16,7 +16,7 @@ from typing import Final
 from proxypool import clock
 from proxypool.aws import queues
 from proxypool.aws.queues import ScrapeMessage, ValidateMessage
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings
 from proxypool.errors import SourceError
 from proxypool.network.address import FORBIDDEN, Networks
@@ -55,7 +55,7 @@ class Scraper:
 
     sources: SourceTable
     proxies: ProxyTable
-    state: State
+    state: StateTable
     settings: Settings
     networks: Networks = FORBIDDEN
 
