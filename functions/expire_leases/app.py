@@ -1,4 +1,4 @@
-"""Every minute: ends overdue leases, and brings journal, settings and gauges from Redis to DynamoDB and back."""
+"""Every minute: expires overdue leases and synchronizes journal, settings and gauges between Redis and DynamoDB."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from proxypool.proxies import census
 from proxypool.tasks.handlers import Invocation, ScheduledHandler
 from proxypool.telemetry import log
 
-RESERVE_SECONDS = 30.0  # of the invocation, for what follows the bridge's long steps
+RESERVE_SECONDS = 30.0  # of the invocation, for the steps after the bridge
 
 
 def work(bridge: Bridge, run: Invocation) -> dict[str, Any]:
-    """One run of the bridge, retried once after a while, then the census; the counts are kept even if the census fails."""
+    """Runs the bridge, with one retry after a delay, then the census. The counts are stored even if the census fails."""
     until = time.monotonic() + run.seconds_left()
     try:
         run.counts.update(bridge.run(run.run_id, until=until))

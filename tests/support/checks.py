@@ -36,7 +36,7 @@ CheckStub = Callable[[Proxy, datetime], Check]
 def a_validator(*, now: datetime = NOW, **settings: Any) -> Validator:
     """With its own tables, queue, key and event bus; `now` is its fixed clock."""
     aws.client.cache_clear()
-    state._seen.clear()
+    state._settings_cache.clear()
     name = f"v{uuid4().hex[:8]}"
     tables = create_tables(name)
     defaults = Settings(

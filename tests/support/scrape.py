@@ -24,7 +24,7 @@ from proxypool.proxies.table import ProxyTable
 from proxypool.sources.api import from_request
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape.report import Scraped
+from proxypool.sources.scrape.report import ScrapeResult
 from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
 
@@ -71,11 +71,11 @@ class Pool:
         assert found is not None
         return found
 
-    def scrape(self, source_id: str = "list", *, days: float = 0) -> Scraped:
+    def scrape(self, source_id: str = "list", *, days: float = 0) -> ScrapeResult:
         """One run, so many days from now, as the scrape message of scrape_all starts it."""
         return self.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now() + timedelta(days=days))
 
-    def scrape_all(self, source_id: str = "list") -> list[Scraped]:
+    def scrape_all(self, source_id: str = "list") -> list[ScrapeResult]:
         """The run and those that follow by its messages, to the end of the list."""
         message: ScrapeMessage | None = ScrapeMessage(source_id=source_id)
         runs = []

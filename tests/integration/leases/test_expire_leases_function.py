@@ -1,4 +1,4 @@
-"""The function expire_leases as the scheduler calls it: its log lines, its kept result, its one retry."""
+"""The function expire_leases as the scheduler calls it: its log lines, its stored result, its retry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Context:
 
 @pytest.fixture
 def context(aws_endpoint: str) -> Context:
-    """A call with an id of its own."""
+    """A Lambda context with a unique id."""
     return Context(uuid.uuid4().hex)
 
 
@@ -49,7 +49,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, 
     return app, StateTable(settings.state_table)
 
 
-def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stores_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is read by the run's id, and as the task's last."""
     app, state = serve(monkeypatch, valkey_url)
 
@@ -61,8 +61,8 @@ def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: 
     assert state.get(SIZES)["by_status"] == {"unchecked": 0, "active": 0, "dead": 0}
 
 
-def test_a_run_is_tried_again_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I21: with Redis away it tries once more, and the failure is kept."""
+def test_a_run_is_retried_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I21: without Redis it retries once, and the failure is stored."""
     app, state = serve(monkeypatch, f"redis://127.0.0.1:{free_port()}")
     tries, run = list[str](), Bridge.run
 

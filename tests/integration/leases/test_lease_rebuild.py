@@ -1,4 +1,4 @@
-"""The rebuild of the index after a change of its layout, while leases go on: a real Valkey and the emulated DynamoDB."""
+"""The rebuild of the index after a change of its layout, while leasing continues, on Valkey and the emulated DynamoDB."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROXIES, WORKERS = 60, 4
 
 
 @dataclass
-class Stack:
+class RebuildStack:
     """One pool with its tables."""
 
     bridge: Bridge
@@ -53,7 +53,7 @@ class Stack:
 
 
 @pytest.fixture
-def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
+def stack(valkey_url: str, aws_endpoint: str) -> Iterator[RebuildStack]:
     """An open pool whose index was filled by an older deployment: its members have no region."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -62,7 +62,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
         proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
-    stack = Stack(bridge, pool_of(settings, bridge.cache))
+    stack = RebuildStack(bridge, pool_of(settings, bridge.cache))
     for number in range(1, PROXIES + 1):
         record = a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"})
         aws.client("dynamodb").put_item(TableName=tables["ProxiesTable"], Item=to_item(record).serialize())
@@ -72,7 +72,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     bridge.cache.close()
 
 
-def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: Stack) -> None:
+def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: RebuildStack) -> None:
     epoch, older = stack.pool_field("epoch"), stack.layouts()
 
     assert stack.run()["count_rebuilt"] == PROXIES
@@ -85,7 +85,7 @@ def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_ep
 
 
 def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows before the cursor were written with the layout of that time."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
@@ -103,8 +103,8 @@ def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning
 
 
 @dataclass
-class Load:
-    """Workers that lease and give back, and what they saw. A proxy is `held` from its grant until its release is sent."""
+class LeaseLoad:
+    """Workers that acquire and release leases, and their observations. A proxy is `held` from its grant until its release is sent."""
 
     pool: Pool
     held: set[str] = field(default_factory=set)
@@ -134,10 +134,12 @@ class Load:
         self.pool.release_many(f"w{number}", [lease.id for lease in last])
 
 
-def test_leases_go_on_while_a_changed_layout_is_rebuilt(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leasing_continues_while_a_changed_layout_is_rebuilt(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I1, I11: no 503, no refusal, no double lease, page after page until all members have the current layout."""
     monkeypatch.setattr("proxypool.leases.index.ready.PROXIES_PER_CALL", 1)
-    load = Load(stack.pool)
+    load = LeaseLoad(stack.pool)
     pages = []
     scan_page = stack.bridge.proxies.scan_page
 

@@ -1,4 +1,4 @@
-"""The service's own commands: what they print, and what they exit with."""
+"""Commands of the service: output and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 
-def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_stack_the_exit_code_is_6_with_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PROXYPOOL_STACK", raising=False)
 
@@ -28,7 +28,7 @@ def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkey
         assert "--stack" in found.stderr
 
 
-def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_stack_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     status = CliRunner().invoke(app, ["status", "--json"])
@@ -39,7 +39,7 @@ def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_judge_serves_until_it_is_interrupted() -> None:
-    """Its line is JSON where that is asked for; what it sees is the caller."""
+    """Its output is JSON with --json; its response has the peer address of the caller."""
     code = "from proxypool.cli.app import app; app()"
     words = ["judge", "serve", "--port", "0", "--json"]
     server = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True, env=os.environ)

@@ -1,4 +1,4 @@
-"""The admin API's objects, made from the settings."""
+"""Builds the service of the admin API from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxypool.sources.build import source_table
 
 
 def manager(settings: Settings) -> Manager:
-    """Answers the admin API's routes."""
+    """Builds the service behind the admin routes."""
     return Manager(
         settings=settings,
         sources=source_table(settings),

@@ -1,4 +1,4 @@
-"""The objects of the scrape stage, made from the settings: scrape_source and scrape_all start here."""
+"""Builds the objects of scrape_source and scrape_all from the settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxypool.sources.table import SourceTable
 
 
 def scraper(settings: Settings) -> Scraper:
-    """Reads sources' lists and stores their proxies."""
+    """Builds the scraper."""
     return Scraper(
         sources=source_table(settings),
         proxies=ProxyTable(settings.need("proxies_table")),
@@ -21,7 +21,7 @@ def scraper(settings: Settings) -> Scraper:
 
 
 def scheduler(settings: Settings) -> Scheduler:
-    """Sends what is due to the scrape queue."""
+    """Builds the scheduler."""
     return Scheduler(source_table(settings), StateTable(settings.need("state_table")), settings)
 
 
