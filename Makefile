@@ -47,12 +47,13 @@ test-at: .venv/.done  ## unit and integration tests with the pool's clock at an 
 test-start: .venv/.done  ## `make up` as a reader runs it, on a machine that is not kind (a minute or two)
 	$(BIN)/python -m pytest tests/start
 
-check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, settings, templates
+check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, words, settings, templates
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy layers tools tests
 	for function in functions/*/app.py; do $(BIN)/mypy "$$function" || exit 1; done
 	$(BIN)/lint-imports
+	$(BIN)/python tools/words.py
 	$(TOOLS)/python tools/sam_parameters.py build/parameters.json
 	$(BIN)/python tools/configuration.py --check build/parameters.json
 	$(BIN)/python tools/translate.py build/translated.json

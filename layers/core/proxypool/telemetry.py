@@ -1,6 +1,6 @@
-"""Logs and metrics: one logger, one table of metrics. The `lease` function does without (its good path prints nothing).
+"""Logs and metrics: one logger, one enum of metrics. Not used by the `lease` function, which logs nothing on success.
 
-A log message is a constant phrase; facts are fields. Metrics leave as CloudWatch's embedded format, in the log.
+A log message is a constant phrase; values are fields. Metrics are written to the log in CloudWatch's embedded metric format.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 NAMESPACE: Final = "ProxyPool"
-MAX_FIELD_CHARS: Final = 1024  # a source's text never fills the log
+MAX_FIELD_CHARS: Final = 1024  # the text of a source must not fill the log
 _USERINFO: Final = re.compile(r"(?<=://)[^/@\s\"']*@")
 _SECRET_FIELD: Final = re.compile(r"password|secret|token|authorization|cookie|proxy_url|(^|_)url$", re.IGNORECASE)
 
 
 class Metric(StrEnum):
-    """Every metric that exists; each stands on the dashboard (a test compares both)."""
+    """All metrics; each is on the dashboard (a test compares both)."""
 
     # scrape
     SOURCES_ENQUEUED = "SourcesEnqueued"
@@ -86,7 +86,7 @@ metrics = Metrics(namespace=NAMESPACE, service="proxypool")
 
 
 class _Masking(LambdaPowertoolsFormatter):
-    """Structured JSON in which no credential and no endless text stands."""
+    """Structured JSON with masked credentials and truncated texts."""
 
     def serialize(self, log: Any) -> str:
         return super().serialize({key: _masked(str(key), value) for key, value in log.items()})
@@ -98,32 +98,34 @@ for noisy in ("httpx", "httpcore", "botocore", "urllib3"):  # httpx logs every U
 
 
 def count(metric: Metric, value: float = 1) -> None:
-    """Adds to a metric of this invocation; the task's end writes it out."""
+    """Adds to a metric of this invocation; written by `flush` at the end of the task."""
     metrics.add_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value)
 
 
 def count_by(metric: Metric, value: float, dimension: str, name: str) -> None:
-    """Writes a metric with one dimension of a closed set, e.g. reason=pool_empty. Never an id, a URL or an owner."""
-    with single_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE) as one:
-        one.add_dimension(name=dimension, value=name)
+    """Writes a metric with one dimension, e.g. reason=pool_empty. Dimension values are a closed set: no ids, URLs or owners."""
+    with single_metric(
+        name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE
+    ) as single:
+        single.add_dimension(name=dimension, value=name)
 
 
 def flush() -> None:
-    """Writes out what this invocation counted."""
+    """Writes the metrics of this invocation."""
     if metrics.metric_set:
         metrics.flush_metrics()
     metrics.clear_metrics()
 
 
 def masked(text: str) -> str:
-    """The text without user names and passwords of URLs, cut to 1,024 characters."""
+    """The text without credentials in URLs, truncated to 1,024 characters."""
     return _USERINFO.sub("***@", text)[:MAX_FIELD_CHARS]
 
 
 def _masked(key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _masked(str(name), item) for name, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a proxy: its own text hides its password
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a Proxy: its `str` hides the password
         return masked(str(value))
     if isinstance(value, list | tuple):
         return [_masked(key, item) for item in value]

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.permissions import allowed, functions
 
-READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (state.State.get)"}
+READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (StateTable.get)"}
 WRITE_STATE = {("StateTable", "dynamodb:PutItem"): "the run's result (tasks.run), reasons, cursors, marks"}
-FORGET_STATE = {("StateTable", "dynamodb:DeleteItem"): "marks that are over (state.State.delete)"}
+FORGET_STATE = {("StateTable", "dynamodb:DeleteItem"): "marks that are over (StateTable.delete)"}
 CHECKS_GO = {
     ("ChecksTable", "dynamodb:Query"): "the keys of a proxy's checks (ChecksTable.keys)",
     ("ChecksTable", "dynamodb:BatchWriteItem"): "deletes them (ChecksTable.delete)",
@@ -54,8 +54,8 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("ValidateQueue", "sqs:SendMessage"): "new ones are checked at once",
         ("BodiesBucket/bodies/*", "s3:GetObject"): "the rest of a long list",
         ("BodiesBucket/bodies/*", "s3:PutObject"): "keeps a long list",
-        ("BodiesBucket/seen/*", "s3:GetObject"): "what a source listed before (SeenStore)",
-        ("BodiesBucket/seen/*", "s3:PutObject"): "what it lists now (SeenStore)",
+        ("BodiesBucket/seen/*", "s3:GetObject"): "what a source listed before (DigestStore)",
+        ("BodiesBucket/seen/*", "s3:PutObject"): "what it lists now (DigestStore)",
         ("BodiesBucket/uploads/*", "s3:GetObject"): "a list that was uploaded",
         ("arn:AWS::Partition:s3:::SourceBucket/*", "s3:GetObject"): "a source that is an object of the operator's",
         ("arn:AWS::Partition:secretsmanager:AWS::Region:AWS::AccountId:secret:proxypool/sources/*",
@@ -73,7 +73,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "claims and results (claim_many, record_many, release_claims)",
         ("ProxiesTable", "dynamodb:PartiQLInsert"): "a proxy that speaks another protocol is filed anew",
         ("ChecksTable", "dynamodb:BatchWriteItem"): "the checks (ChecksTable.add)",
-        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (state.State.add)",
+        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (StateTable.add)",
         **fed_by("ValidateQueue"), **READ_STATE, **WRITE_STATE, **FORGET_STATE, **KEY, **BUS,
     },
     "JudgeFunction": KEY,
