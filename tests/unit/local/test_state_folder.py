@@ -73,9 +73,11 @@ def test_a_cache_whose_servers_died_with_the_run_is_emptied(tmp_path: Path) -> N
     with a_process(SLEEP) as gone:
         pass
     state_folder.remember(tmp_path, tmp_path / "demo", {"valkey": gone.pid, "aws": gone.pid})
+    (tmp_path / "stack.json").write_text("{}")
 
     assert state_folder.clean_up(tmp_path, told.append)
 
+    assert not (tmp_path / "stack.json").exists()
     assert not (tmp_path / "demo" / "valkey").exists()
     assert told == ["the last run was killed: what it had learnt since its start is lost"]
     assert not state_folder.clean_up(tmp_path, told.append)

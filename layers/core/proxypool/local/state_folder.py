@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxypool_client.local_stack import why_not_trusted
+from proxypool_client.local_stack import STACK_FILE, why_not_trusted
 
 from proxypool.local import process
 from proxypool.local.process import LocalStackError
@@ -116,6 +116,7 @@ def clean_up(folder: Path, tell: Callable[[str], None]) -> bool:
     if not {"valkey", "aws"} <= alive.keys():
         shutil.rmtree(Path(left["data"]) / "valkey", ignore_errors=True)
         tell("the last run was killed: what it had learnt since its start is lost")
+    (folder / STACK_FILE.name).unlink(missing_ok=True)
     (folder / CHILDREN_FILE).unlink()
     return True
 
