@@ -204,7 +204,7 @@ def _wrong(value: Any, field: Field) -> str:
         return ""
     least = -math.inf if field.minimum is None else field.minimum
     most = math.inf if field.maximum is None else field.maximum
-    if not least <= float(value) <= most:
+    if not least <= value <= most:  # no conversion: JSON has integers that no float can hold
         return f"must be from {field.minimum} to {field.maximum}"
     return ""
 
