@@ -105,6 +105,14 @@ def test_an_invalid_override_is_reported_and_has_its_default(text: str, message:
 
 
 @pytest.mark.parametrize(
+    "text", ["lease_seconds=5,lease_seconds=6", "lease_seconds=5,lease_seconds=5", "lease_seconds=901"]
+)
+def test_a_setting_that_cannot_be_read_has_no_value_but_its_default(text: str) -> None:
+    """Neither the first nor the last of two values, and no bound of its range."""
+    assert read({OVERRIDES: f"owner_quota=7,{text}"})[0] == Settings(owner_quota=7)
+
+
+@pytest.mark.parametrize(
     ("text", "is_accepted"),
     [
         ("", True),

@@ -20,12 +20,22 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("value", [-1, 0, 901, 10**400, -(10**400), 60.0, "60", True, [60]])
+@pytest.mark.parametrize(
+    "value", [-1, 0, 901, 1_000_000_000, 10**400, -(10**400), 60.0, "60", True, [60]], ids=lambda one: str(one)[:11]
+)
 def test_a_number_that_is_not_a_plain_integer_in_range_names_its_field(value: object) -> None:
     """Input 55."""
     with pytest.raises(Invalid) as caught:
         web.read_fields({"ttl": value}, FIELDS)
     assert [error["field"] for error in caught.value.extra["errors"]] == ["ttl"]
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, 10**400, -(10**400), float("inf")], ids=lambda one: str(one)[:11])
+def test_a_fraction_out_of_range_names_its_field_however_large_it_is(value: float) -> None:
+    """JSON has integers that no float can hold, and 1e400 is infinite."""
+    with pytest.raises(Invalid) as caught:
+        web.read_fields({"score": value}, FIELDS)
+    assert [error["field"] for error in caught.value.extra["errors"]] == ["score"]
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from proxypool import clock
 from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
@@ -189,7 +189,7 @@ class Bridge:
         layout, _, rest = (self._get("fill_after") or "").partition(" ")
         fill, _, cursor = rest.partition(" ")
         if layout != filters.LAYOUT or not fill:
-            fill, cursor = uuid4().hex[:12], ""
+            fill, cursor = secrets.token_hex(6), ""
             self._set("fill_after", f"{filters.LAYOUT} {fill} ")
         return f"{filters.LAYOUT} {fill} ", cursor or None
 
