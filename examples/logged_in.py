@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from proxypool_client import Refused, Unreachable
+from proxypool_client import ApiError, Unreachable
 from proxypool_client.api import Api, find_url
 
 PAGES = 100
@@ -100,7 +100,7 @@ def sees(pool: Api, owner: str) -> bool:
     """Whether somebody else's session of that name is there (on a local stack a header says who asks)."""
     try:
         pool.request("GET", f"/sessions/{SESSION}", None, {"x-proxypool-owner": owner})
-    except Refused:
+    except ApiError:
         return False
     return True
 

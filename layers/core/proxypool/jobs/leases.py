@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from proxypool_client.aio import AsyncPool
-from proxypool_client.errors import Refused
+from proxypool_client.errors import ApiError
 from proxypool_client.pool import Lease
 
 from proxypool.jobs.batcher import Batcher
@@ -67,7 +67,7 @@ class Leases:
         filters = json.loads(wanted.filters)
         try:
             found = await self.pool.acquire_many(len(keys), headers=self._headers(wanted.owner), key=key, **filters)
-        except Refused:  # each then acquires alone, and gets the reason
+        except ApiError:  # each then acquires alone, and gets the reason
             found = []
         return [*found, *[None] * (len(keys) - len(found))]
 
