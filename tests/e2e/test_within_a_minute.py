@@ -23,7 +23,7 @@ def test_a_schedule_fires(stack: LocalStack) -> None:
 
 def test_the_alarms_watch_what_cloudwatch_was_told(stack: LocalStack) -> None:
     """Names and dimensions as they arrived from runs that went well; the other alarms' are read from the code."""
-    alarms = template.load(ROOT / "infra/alarms.yaml")["Resources"].values()
+    alarms = template.load(ROOT / "infra/monitoring.yaml")["Resources"].values()
     ours = [alarm["Properties"] for alarm in alarms if alarm["Properties"].get("Namespace") == NAMESPACE]
     failures = {Metric.TASKS_FAILED, Metric.RECORDS_SKIPPED, Metric.JUDGE_DOWN, Metric.SCORES_FROZEN, Metric.SOURCES_SUSPECT,
                 Metric.SOURCES_STALE, Metric.SETTINGS_IGNORED}  # fmt: skip

@@ -72,7 +72,7 @@ def test_without_a_package_index_the_last_word_is_one_line_that_says_so(copy: Pa
 def test_a_python_that_is_not_there_is_named(copy: Path) -> None:
     done = make(copy, ".venv", "PYTHON=python9.9")
 
-    assert "There is no python9.9 here" in done.stderr
+    assert "python9.9 not found" in done.stderr
 
 
 def test_make_alone_lists_what_it_can_do() -> None:
