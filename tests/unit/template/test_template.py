@@ -16,7 +16,6 @@ from proxypool.local.emulation import template
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.table import to_item
 from proxypool.tasks.retry import REASON_TTL_SECONDS
-
 from proxypool_client.cli.app import app
 from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
