@@ -27,7 +27,7 @@ from tests.bench.memory import peak_megabytes
 from tests.bench.row import Row
 from tests.bench.yardstick import crawl
 from tests.support import servers
-from tests.support.jobs import World, a_world
+from tests.support.jobs import JobEnvironment, job_environment
 
 PAGES, EXITS, BATCH, DUPLICATES = 2_000, 200, 64, 0.05
 KILLED_BATCH, KILLED_AFTER_PAGES = 3, 20  # the run whose worker is killed, and how far it comes
@@ -37,12 +37,16 @@ CLIENTS = ("impit", "httpx")  # crawlee's default, written in Rust, and the one 
 
 def measure() -> list[Row]:
     """One run of each; the figures of all batches."""
-    with servers.valkey_cluster() as url, servers.emulator(), a_world(url, exits=EXITS, owner_quota=1_000) as world:
-        ids = _submitted(world)
-        spent, seconds = _fetched(world, ids)
-        states = Counter(world.job(job_id).state for job_id in ids)
-        requests = Counter(seen.path for seen in world.site.seen)
-        yardsticks = [_yardstick(world, spent, client) for client in CLIENTS]
+    with (
+        servers.valkey_cluster() as url,
+        servers.emulator(),
+        job_environment(url, exits=EXITS, owner_quota=1_000) as env,
+    ):
+        ids = _submitted(env)
+        spent, seconds = _fetched(env, ids)
+        states = Counter(env.job(job_id).state for job_id in ids)
+        requests = Counter(seen.path for seen in env.site.seen)
+        yardsticks = [_yardstick(env, spent, client) for client in CLIENTS]
     return [
         Row(name="pages lost", value=PAGES - states[JobState.DONE], unit="", target=0),
         Row(name="pages stored twice", value=max(0, spent.counts["done"] - PAGES), unit="", target=0),
@@ -69,34 +73,34 @@ class Spent:
         return self.cpu_seconds / max(1, self.deliveries) * 1000
 
 
-def _submitted(world: World) -> list[str]:
-    jobs = [{"url": f"{world.site.url}/{number}"} for number in range(PAGES)]
-    pages = [world.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"] for at in range(0, PAGES, 100)]
-    world.messages()
+def _submitted(env: JobEnvironment) -> list[str]:
+    jobs = [{"url": f"{env.site.url}/{number}"} for number in range(PAGES)]
+    pages = [env.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"] for at in range(0, PAGES, 100)]
+    env.messages()
     return [one["id"] for page in pages for one in page]
 
 
-def _fetched(world: World, ids: list[str]) -> tuple[Spent, float]:
+def _fetched(env: JobEnvironment, ids: list[str]) -> tuple[Spent, float]:
     """All jobs run, some of them delivered twice; what it took, and the seconds of the first pass."""
     spent, started = Spent(), time.monotonic()
     deliveries = ids + random.Random(1).sample(ids, int(PAGES * DUPLICATES))
     random.Random(2).shuffle(deliveries)
     batches = _batches(deliveries)
-    with _worker(world.settings, spent) as work:
+    with _worker(env.settings, spent) as work:
         for batch in batches[:KILLED_BATCH]:
             work(batch)
-        most = len(world.site.seen) + KILLED_AFTER_PAGES
-        work(batches[KILLED_BATCH], lambda: len(world.site.seen) >= most)
-    with _worker(world.settings, spent) as work:
+        most = len(env.site.seen) + KILLED_AFTER_PAGES
+        work(batches[KILLED_BATCH], lambda: len(env.site.seen) >= most)
+    with _worker(env.settings, spent) as work:
         for batch in batches[KILLED_BATCH + 1 :]:
             work(batch)
     seconds = time.monotonic() - started
-    with _worker(world.settings, spent, late=True) as work:  # the killed run is taken for dead by now
+    with _worker(env.settings, spent, late=True) as work:  # the killed run is taken for dead by now
         work(batches[KILLED_BATCH])
         end = time.monotonic() + LIMIT_SECONDS
-        while time.monotonic() < end and (ids := [one for one in ids if not world.job(one).state.is_over]):
+        while time.monotonic() < end and (ids := [one for one in ids if not env.job(one).state.is_over]):
             time.sleep(1)  # jobs that wait for a proxy come back as delayed messages
-            for batch in _batches([message["job_key"].rpartition("/")[2] for message in world.messages()]):
+            for batch in _batches([message["job_key"].rpartition("/")[2] for message in env.messages()]):
                 work(batch)
     return spent, seconds
 
@@ -151,12 +155,12 @@ def _work(settings: Settings, late: bool, orders: Any) -> None:
         orders.send((dict(outcomes.counts), time.process_time() - before, peak_megabytes()))
 
 
-def _yardstick(world: World, spent: Spent, client: str) -> Row:
+def _yardstick(env: JobEnvironment, spent: Spent, client: str) -> Row:
     """Our CPU per page as a multiple of crawlee's; only the default client is judged."""
     name, target = f"worker's CPU per page ÷ crawlee HttpCrawler's ({client})", 1.0 if client == CLIENTS[0] else None
-    proxies = [f"http://{proxy.ip}:{proxy.port}" for proxy in world.proxies]
+    proxies = [f"http://{proxy.ip}:{proxy.port}" for proxy in env.proxies]
     try:
-        found = crawl(world.site.url, proxies, pages=PAGES, at_once=BATCH, client=client)
+        found = crawl(env.site.url, proxies, pages=PAGES, at_once=BATCH, client=client)
     except (subprocess.SubprocessError, OSError, ValueError) as error:
         return Row(name=name, value=None, unit="", target=target, reason=f"crawlee did not run: {error}"[:200])
     theirs = found["cpu_seconds"] / found["pages"] * 1000

@@ -24,7 +24,7 @@ from proxypool.local.process import LocalStackError, is_alive
 from proxypool.local.stack import Plan, Running, running
 from proxypool.local.user_sources import OwnJudge
 
-from tests.support.stack import ROOT, until
+from tests.support.stack import ROOT, wait_until
 
 pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(240)]
 
@@ -83,7 +83,7 @@ def own_proxies(folder: Path) -> Iterator[list[str]]:
     ]
     farm = subprocess.Popen([*command, "--one-address"] if sys.platform == "darwin" else command)
     try:
-        until(lambda: (folder / "farm.json").exists())
+        wait_until(lambda: (folder / "farm.json").exists())
         yield (folder / "farm-list.txt").read_text().split()
     finally:
         farm.terminate()
@@ -118,7 +118,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 def stack(command: CommandLine, sources: Path) -> Iterator[dict[str, Any]]:
     """A stack that was started after a start that was killed."""
     with command.start("up", "--sources", str(sources)) as killed:
-        until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
+        wait_until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
         killed.kill()
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,7 +142,7 @@ def test_a_taken_port_is_avoided_and_the_new_one_told(stack: dict[str, Any]) -> 
 
 def test_the_leased_proxy_is_one_of_the_readers_own(stack: dict[str, Any], own: list[str]) -> None:
     """A company's HTTP_PROXY is set and leads nowhere: loopback is reached all the same."""
-    until(lambda: live_view.can_lease(Running(**where(stack))))
+    wait_until(lambda: live_view.can_lease(Running(**where(stack))))
 
     lease = seed.call(stack["api_url"], "POST", "/leases", {"ttl_seconds": 5})
 
@@ -195,7 +195,7 @@ def test_status_tells_where_the_stack_is_and_how_its_pool_is(stack: dict[str, An
         status: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
         return status
 
-    until(lambda: told()["pool"]["proxies"]["active"] == 4)
+    wait_until(lambda: told()["pool"]["proxies"]["active"] == 4)
 
     assert told()["running"]
     assert told()["api_url"] == stack["api_url"]
@@ -223,7 +223,7 @@ def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
 ) -> None:
     before = seed.call(stack["api_url"], "GET", "/sources")["sources"]
     os.kill(stack["pid"], signal.SIGKILL)
-    until(lambda: not is_alive(stack["pid"]))
+    wait_until(lambda: not is_alive(stack["pid"]))
 
     again = command.up("--sources", str(sources))
 
@@ -231,7 +231,7 @@ def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
     assert [source["id"] for source in after if source["name"] == "mine"] == [
         source["id"] for source in before if source["name"] == "mine"
     ]
-    assert until(lambda: live_view.can_lease(Running(**where(again))))
+    assert wait_until(lambda: live_view.can_lease(Running(**where(again))))
     assert seed.call(again["api_url"], "POST", "/leases", {})["proxy_url"] in own
 
 
@@ -244,12 +244,12 @@ def test_what_an_unreachable_judge_left_unchecked_is_leased_by_the_next_start(ow
     first = Plan(root=ROOT, folder=tmp_path, farm_size=0, own_ports=True, judge=OwnJudge(url="http://127.0.0.1:9/get"))
     with running(first) as stack:
         seed.seed(stack.api_url, [source], first.data)
-        until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"])
+        wait_until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"])
 
     with running(replace(first, judge=None)) as stack:
         seed.seed(stack.api_url, [source], first.data)
 
-        assert until(lambda: live_view.can_lease(stack))
+        assert wait_until(lambda: live_view.can_lease(stack))
 
 
 def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> None:
@@ -258,7 +258,7 @@ def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> No
 
     assert command.run("down").stdout == "stopped\n"
 
-    until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
+    wait_until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
     assert command.run("down").stdout == "nothing runs here\n"
     assert command.run("status").returncode == 6
     assert (command.folder / "own" / "aws" / "state").exists()

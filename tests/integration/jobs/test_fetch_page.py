@@ -20,7 +20,7 @@ from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
 
-from tests.support.jobs import World, a_world, page
+from tests.support.jobs import JobEnvironment, job_environment, page
 from tests.support.leases import a_record
 from tests.support.site import Reply, Seen
 
@@ -29,7 +29,7 @@ HTML = {"content-type": "text/html"}
 
 def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str, aws_endpoint: str) -> None:
     """I12: fetched, stored, given back; a second delivery changes nothing (input 71)."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/a", transform={"name": "html", "fields": {"title": "h1"}})
 
         first, second = world.work(job_id), world.work(job_id)
@@ -49,7 +49,7 @@ def test_an_international_host_that_was_accepted_is_fetched(
 ) -> None:
     """B1: the host is parsed once, and its ASCII form is what the domain rules, the lease and the proxy get."""
     ascii_host = "xn--bcher-kva.example"
-    with a_world(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
+    with job_environment(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
         world.proxies[0].hosts[ascii_host] = "127.0.0.1"
         if not any_domain:
             world.jobs.allow_domain(ascii_host, {"allow_http": True})
@@ -66,7 +66,7 @@ def test_an_international_host_that_was_accepted_is_fetched(
 
 def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
     """Case 28: two attempts mean two, on two exits; the ban page is no result."""
-    with a_world(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
+    with job_environment(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
         job_id = world.submit("/", max_attempts=2)
 
         world.work(job_id)
@@ -79,7 +79,7 @@ def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valk
 
 def test_a_denied_page_is_not_asked_for_by_other_exits(valkey_url: str, aws_endpoint: str) -> None:
     """Rotating around a 403 is the operator's to allow, domain by domain."""
-    with a_world(valkey_url, lambda _: (403, {}, b"no")) as world:
+    with job_environment(valkey_url, lambda _: (403, {}, b"no")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, len(world.exits())) == (JobState.BLOCKED, 1)
@@ -110,7 +110,7 @@ def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
             (200, HTML, b"<h1>hello</h1>") if names[0] != names[-1] else (200, HTML, b"<title>Just a moment...</title>")
         )
 
-    with a_world(valkey_url, answer, exits=1) as world:
+    with job_environment(valkey_url, answer, exits=1) as world:
         (there,), index = world.proxies, Index(world.pool.cache, 3_600)
         gateway = Proxy(Protocol.HTTP, there.ip, there.port, "u-{session}", "p")
         index.remove([(Proxy(Protocol.HTTP, there.ip, there.port).id, 1)])
@@ -133,7 +133,7 @@ def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
 
 def test_a_page_that_is_not_there_is_a_result(valkey_url: str, aws_endpoint: str) -> None:
     """404 is no ban."""
-    with a_world(valkey_url, lambda _: (404, HTML, b"gone")) as world:
+    with job_environment(valkey_url, lambda _: (404, HTML, b"gone")) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -143,7 +143,7 @@ def test_a_page_that_is_not_there_is_a_result(valkey_url: str, aws_endpoint: str
 
 def test_a_dead_proxy_costs_an_attempt_and_another_exit_brings_the_page(valkey_url: str, aws_endpoint: str) -> None:
     """Input 51: never directly, whatever the proxies do."""
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].dead = True
         jobs = [world.submit(f"/{number}", max_attempts=2) for number in range(2)]
 
@@ -155,7 +155,7 @@ def test_a_dead_proxy_costs_an_attempt_and_another_exit_brings_the_page(valkey_u
 
 def test_when_all_proxies_are_dead_nobody_asks_directly(valkey_url: str, aws_endpoint: str) -> None:
     """Input 51."""
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         for proxy in world.proxies:
             proxy.dead = True
         job_id = world.submit("/")
@@ -168,7 +168,7 @@ def test_when_all_proxies_are_dead_nobody_asks_directly(valkey_url: str, aws_end
 
 def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> None:
     """Input 65: no wait in the function; the job is queued again and its message sent, delayed."""
-    with a_world(valkey_url, exits=1) as world:
+    with job_environment(valkey_url, exits=1) as world:
         lease = world.pool.acquire("bob", _request())[0][0]
         job_id = world.submit("/")
         world.messages()
@@ -191,7 +191,7 @@ def test_a_job_whose_owner_holds_all_that_a_quota_allows_waits(
 ) -> None:
     """Inputs 66 and 92: a matter of time, not a failure."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, owner_quota=1) as world:
+    with job_environment(valkey_url, owner_quota=1) as world:
         held = world.pool.acquire("ann", _request())[0][0]
         job_id = world.submit("/")
 
@@ -208,7 +208,7 @@ def test_a_target_that_is_down_for_everyone_costs_no_proxy_anything(
 ) -> None:
     """Case 29, I20: five failures through five exits open the target's breaker; jobs wait, and elsewhere all proxies serve."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
+    with job_environment(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
         first, second, third = (world.submit(f"/{number}", max_attempts=3) for number in range(3))
         for job_id in (first, second, third):
             world.work(job_id)
@@ -224,7 +224,7 @@ def test_a_target_that_is_down_for_everyone_costs_no_proxy_anything(
 
 def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws_endpoint: str) -> None:
     """Case 29: each proxy says that it cannot reach the target."""
-    with a_world(valkey_url, exits=3) as world:
+    with job_environment(valkey_url, exits=3) as world:
         job_id = str(world.jobs.submit("ann", {"url": "http://127.0.0.1:9/"})["id"])
 
         world.work(job_id)
@@ -233,7 +233,7 @@ def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws
         assert faults(world) == set()
 
 
-def faults(world: World) -> set[str]:
+def faults(world: JobEnvironment) -> set[str]:
     """The proxies that the journal blames."""
     cache = world.pool.cache
     entries, _ = journal.read(cache.command("XRANGE", cache.keys.journal, "-", "+"))
@@ -244,7 +244,7 @@ def faults(world: World) -> set[str]:
 
 def test_refused_credentials_are_asked_for_anew_once(valkey_url: str, aws_endpoint: str) -> None:
     """Input 85: after a 407 another lease has the credentials as they are now; a second 407 ends the run, whatever attempts remain."""
-    with a_world(valkey_url, exits=4) as world:
+    with job_environment(valkey_url, exits=4) as world:
         for proxy in world.proxies:
             proxy.password = "new"
         failed = world.submit("/a", max_attempts=4)
@@ -254,7 +254,7 @@ def test_refused_credentials_are_asked_for_anew_once(valkey_url: str, aws_endpoi
         assert world.site.seen == []
         assert len(faults(world)) == 2
 
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].password = "new"
         jobs = [world.submit(f"/{number}", max_attempts=4) for number in range(2)]
         world.work(*jobs)
@@ -274,7 +274,7 @@ def shop(seen: Seen) -> Reply:
 
 def test_a_login_is_kept_in_the_session(valkey_url: str, aws_endpoint: str) -> None:
     """I15, I16: cookies are saved under the owner's session, and go to the site again; another owner has none."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         secrets: dict[str, Any] = {"session_id": "s1", "allow_plaintext_secrets": True}
         login = world.submit("/login", **secrets)
         world.work(login)
@@ -294,7 +294,7 @@ def test_what_could_be_a_secret_does_not_follow_a_redirect_to_another_origin(
     valkey_url: str, aws_endpoint: str
 ) -> None:
     """Input 48: httpx itself would keep X-Api-Key."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         headers = {"X-Api-Key": "k1", "Authorization": "Bearer t", "Accept-Language": "de"}
         job_id = world.submit("/away", headers=headers, allow_plaintext_secrets=True)
 
@@ -308,7 +308,7 @@ def test_what_could_be_a_secret_does_not_follow_a_redirect_to_another_origin(
 
 def test_cookies_do_not_go_over_plain_http_unsaid(valkey_url: str, aws_endpoint: str) -> None:
     """Input 49: refused before anything is sent."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         world.work(world.submit("/login", session_id="s1", allow_plaintext_secrets=True))
         world.site.seen.clear()
         job_id = world.submit("/home", session_id="s1")
@@ -332,7 +332,7 @@ def test_robots_txt_is_kept_to(valkey_url: str, aws_endpoint: str, robots: Reply
     def answer(seen: Seen) -> Reply:
         return robots if seen.path == "/robots.txt" else page(seen)
 
-    with a_world(valkey_url, answer) as world:
+    with job_environment(valkey_url, answer) as world:
         world.jobs.domains.put("127.0.0.1", {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True})
         first, second = world.submit("/private"), world.submit("/private?2")
         world.work(first)
@@ -345,7 +345,7 @@ def test_robots_txt_is_kept_to(valkey_url: str, aws_endpoint: str, robots: Reply
 
 def test_a_page_whose_robots_txt_was_not_asked_says_why(valkey_url: str, aws_endpoint: str) -> None:
     """The operator's override is recorded, and needs a reason."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -357,11 +357,11 @@ def test_a_page_whose_robots_txt_was_not_asked_says_why(valkey_url: str, aws_end
 
 def test_a_page_over_the_cap_is_a_typed_failure(valkey_url: str, aws_endpoint: str) -> None:
     """Inputs 33 and 75: size is checked before the call that would fail."""
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).reason, len(world.exits())) == ("too_large", 1)
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "result_too_large")
@@ -371,7 +371,7 @@ def test_a_large_result_lies_in_s3(valkey_url: str, aws_endpoint: str) -> None:
     """Input 75: an item holds 400 KB."""
     body = bytes(range(33, 126)) * 20_000
     noise = b"".join(bytes([33 + (i * i + i // 7) % 90]) for i in range(400_000))
-    with a_world(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
+    with job_environment(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -380,7 +380,7 @@ def test_a_large_result_lies_in_s3(valkey_url: str, aws_endpoint: str) -> None:
 
 
 def test_a_transform_that_fails_keeps_the_raw_page(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", transform={"name": "json"})
         world.work(job_id)
 
@@ -399,7 +399,7 @@ def links_of(seen: Seen) -> Reply:
 
 
 def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url, links_of) as world:
+    with job_environment(valkey_url, links_of) as world:
         start = world.submit("/", batch="c1", crawl={"depth": 3, "max_pages": 4})
         world.messages()
         world.work(start)
@@ -418,7 +418,7 @@ def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_e
 def test_a_replay_runs_the_page_again_and_is_counted(valkey_url: str, aws_endpoint: str) -> None:
     """I12."""
     state = {"status": 500}
-    with a_world(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
+    with job_environment(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "http_500")
@@ -441,7 +441,7 @@ def test_an_error_in_one_job_leaves_its_neighbours_alone(
             raise RuntimeError("it broke")
         return store(self, job, value)
 
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(Results, "store", breaks)
@@ -458,7 +458,7 @@ def test_a_table_that_is_throttled_or_refuses_costs_no_page(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Input 76: the messages come again; nothing is dropped, nothing stored twice."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(JobTable, "finish", throttled)
@@ -486,7 +486,7 @@ def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
         return execute_each(statements)
 
     monkeypatch.setattr(jobs_table, "execute_each", twice)
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)
 
@@ -501,7 +501,7 @@ def throttled(*_: Any, **__: Any) -> None:
 
 def test_a_request_whose_token_is_missing_is_not_sent_without_it(valkey_url: str, aws_endpoint: str) -> None:
     """Input 88."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         headers = {"Authorization": "Bearer {token:access}"}
         job_id = world.submit("/", headers=headers, session_id="s1", allow_plaintext_secrets=True)
 
@@ -514,7 +514,7 @@ def test_a_request_whose_token_is_missing_is_not_sent_without_it(valkey_url: str
 def test_cookies_beyond_what_a_session_keeps_are_counted(valkey_url: str, aws_endpoint: str) -> None:
     """Input 54: the oldest go, and the metric says how many."""
     many = "\n".join(f"c{number}=1; Path=/" for number in range(60))
-    with a_world(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
+    with job_environment(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
         outcomes = world.work(world.submit("/", session_id="s1"))
 
         assert outcomes.counts["cookies_dropped"] == 10
@@ -522,7 +522,7 @@ def test_cookies_beyond_what_a_session_keeps_are_counted(valkey_url: str, aws_en
 
 def test_bytes_are_counted_by_owner_and_nothing_secret_is_in_a_message(valkey_url: str, aws_endpoint: str) -> None:
     """I19: a job's message holds its key and nothing else."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", headers={"Authorization": "Bearer s3cr3t"}, allow_plaintext_secrets=True)
 
         assert world.messages() == [{"v": 1, "job_key": f"ann/{job_id}"}]

@@ -13,7 +13,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 READS = {"hash": ("HGETALL",), "zset": ("ZRANGE", 0, -1, "WITHSCORES"), "set": ("SMEMBERS",)}
@@ -42,7 +42,7 @@ def ready(pool: Pool) -> int:
 @pytest.mark.parametrize("ends", ["released", "expired"])
 def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, ends: str) -> None:
     """I4: whether it was given back or ran out."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2, slots=2)), now_ms()
         set_clock(pool.cache, now)
         before = held_by(pool)
@@ -61,7 +61,7 @@ def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, 
 
 def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
     """I5, input 79: the next script that reads it ends it, and a clock that jumps back does not restore it."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         set_clock(pool.cache, now)
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
@@ -77,7 +77,7 @@ def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
 
 def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> None:
     """I2: not before, or a repeat would be granted; and not never."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         window_ms = (pool.limits.total_seconds + 2 * pool.limits.ttl_seconds) * 1000
         kept = []
@@ -93,7 +93,7 @@ def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> 
 
 def test_a_proxy_that_cannot_be_leased_is_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), now_ms()
         set_clock(pool.cache, now)
         assert ready(pool) == 2
