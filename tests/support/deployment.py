@@ -108,7 +108,7 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
         for name, value in environment(known).items():
             patch.setenv(name, value)
         _forget_settings()
-        yield Deployment(known, EventRecorder.subscribe(known.event_bus, aws.client, f"{name}-recorder"))
+        yield Deployment(known, EventRecorder.subscribe(known.event_bus, aws.client, f"{known.pool}-recorder"))
     _forget_settings()
 
 

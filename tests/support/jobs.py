@@ -106,7 +106,7 @@ def job_environment(valkey_url: str, answer: Any = page, *, exits: int = 3, **ch
             rules = {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True}
             # The tables are shared with test files whose clock was ahead: their rate limit must not delay this one.
             aws.client("dynamodb").delete_item(TableName=settings.state_table, Key={"name": {"S": "gate:127.0.0.1"}})
-            env.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "test site"})
+            env.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "our own site"})
             yield env
         pool.cache.close()
 
