@@ -1,4 +1,4 @@
-"""Scrapes a site with a login: one login, a hundred pages fetched by the pool's workers, and an exit that fails in between.
+"""Scrapes a site with a login: one login, a hundred pages fetched by the pool's workers, and an exit that fails.
 
     make up                                   (in one terminal)
     .venv/bin/python examples/site.py         (in another)

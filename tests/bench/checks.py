@@ -46,7 +46,7 @@ def measure() -> list[Row]:
 
 
 def cpu_rows(folder: Path) -> list[Row]:
-    """Targets 1 and 2: CPU per check beside the floors, all proxies fast."""
+    """Targets 1 and 2: CPU per check relative to the floors, all proxies fast."""
     names = {"raw": 3, "plain": 3, "streams_tls": 1, "secure": 1, "checker": 1}
     runs = [{name: client(name, folder, passes=passes) for name, passes in names.items()} for _ in range(REPEATS)]
     cpu = {name: statistics.median(run[name]["cpu_ms"] for run in runs) for name in names}
