@@ -1,6 +1,6 @@
-"""From a list to leases: a thousand fast proxies on the local stack, from the call for their scrape until all can be leased.
+"""A thousand fast proxies on the local stack: the time from the request to scrape their list until all can be leased.
 
-Emulator, functions, farm and judge share the machine's cores, and are included: their CPU is in the reason.
+Emulator, functions, farm and judge share the machine's cores; their CPU is in the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEASES_PER_CALL = 50
 
 
 def measure() -> list[Row]:
-    """The first list of a stack, whose functions start with it; then three others: their median is judged."""
+    """The first list of a stack, with cold functions; then three others, whose median has the target."""
     lists = 1 + WARM_RUNS
     with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder), lists * PROXIES)) as stack:
         lines = (Path(stack.farm or "").parent / "farm-list.txt").read_text().splitlines()
@@ -103,7 +103,7 @@ def _call(stack: Running, method: str, path: str, body: Any = None) -> Any:
 
 
 def _cpu_seconds(stack: Running) -> dict[str, float]:
-    """What the parts have spent so far, by name; the functions are the emulator's children. Nothing where there is no /proc."""
+    """CPU seconds of the parts so far, by name; the functions are child processes of the emulator. Empty without /proc."""
     named = {pid: name for name, pid in stack.children.items()}
     spent: defaultdict[str, float] = defaultdict(float)
     for path in Path("/proc").glob("[0-9]*/stat"):

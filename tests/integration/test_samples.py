@@ -75,7 +75,7 @@ def expect_scraped(pool: Deployment, answer: Any) -> None:
     assert answer == {"batchItemFailures": []}
     assert pool.last("scrape_source")["counts"]["count_new"] == 2
     assert len(pool.sent(pool.settings.validate_queue_url)) == 2
-    assert [detail["source_id"] for detail in pool.ear.heard("proxy.new_batch")] == ["demo"]
+    assert [detail["source_id"] for detail in pool.events.received("proxy.new_batch")] == ["demo"]
 
 
 def expect_enqueued(pool: Deployment, answer: Any) -> None:
@@ -94,7 +94,7 @@ def expect_inconclusive(pool: Deployment, answer: Any) -> None:
     assert answer == {"batchItemFailures": []}
     assert pool.last("validate_proxy")["counts"] == {"count_superseded": 0, "count_inconclusive": 1}
     assert (pool.proxy.status, pool.proxy.claim, pool.proxy.check) == (Status.ACTIVE, 0, sampled_proxy().check)
-    assert pool.ear.heard("judge.down")
+    assert pool.events.received("judge.down")
 
 
 def expect_indexed(pool: Deployment, answer: Any) -> None:

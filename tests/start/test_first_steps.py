@@ -72,7 +72,7 @@ def test_an_unreachable_package_index_is_an_error_of_one_line(copy: Path) -> Non
 def test_a_missing_python_is_named(copy: Path) -> None:
     done = make(copy, ".venv", "PYTHON=python9.9")
 
-    assert "There is no python9.9 here" in done.stderr
+    assert "python9.9 not found" in done.stderr
 
 
 def test_make_without_a_target_lists_the_targets() -> None:

@@ -25,11 +25,11 @@ from proxypool.local.process import is_alive
 from proxypool.local.stack import Plan, running
 from proxypool.local.user_sources import JudgeConfig
 from proxypool_client.api import Api
-from proxypool_client.errors import Refused
+from proxypool_client.errors import ApiError
 from proxypool_client.local_stack import LocalUrl
 from proxypool_client.source_files import Entry
 
-from tests.support.stack import ROOT, until
+from tests.support.stack import ROOT, wait_until
 
 pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(240)]
 
@@ -88,7 +88,7 @@ def own_proxies(folder: Path) -> Iterator[list[str]]:
     ]
     farm = subprocess.Popen([*command, "--one-address"] if sys.platform == "darwin" else command)
     try:
-        until(lambda: (folder / "farm.json").exists())
+        wait_until(lambda: (folder / "farm.json").exists())
         yield (folder / "farm-list.txt").read_text().split()
     finally:
         farm.terminate()
@@ -123,7 +123,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 def stack(command: CommandLine, sources: Path) -> Iterator[dict[str, Any]]:
     """A stack that was started after a killed start."""
     with command.start("up", "--sources", str(sources)) as killed:
-        until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
+        wait_until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
         killed.kill()
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -148,7 +148,7 @@ def test_another_port_is_used_and_logged_if_one_is_in_use(stack: dict[str, Any])
 def test_the_leased_proxy_is_one_of_the_users_own(stack: dict[str, Any], own: list[str]) -> None:
     """An unreachable HTTP_PROXY is configured; it is not used for loopback."""
     with api_of(stack) as api:
-        until(lambda: live_view.can_lease(api))
+        wait_until(lambda: live_view.can_lease(api))
 
         lease = api.request("POST", "/leases", {"ttl_seconds": 5})
 
@@ -204,7 +204,7 @@ def test_status_shows_the_addresses_and_the_pool(stack: dict[str, Any], command:
         found: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
         return found
 
-    until(lambda: status()["pool"]["proxies"]["active"] == 4)
+    wait_until(lambda: status()["pool"]["proxies"]["active"] == 4)
 
     assert status()["running"]
     assert status()["api_url"] == stack["api_url"]
@@ -213,7 +213,7 @@ def test_status_shows_the_addresses_and_the_pool(stack: dict[str, Any], command:
 def test_an_invalid_source_is_named_with_its_field(stack: dict[str, Any], tmp_path: Path) -> None:
     entry = Entry({"id": "m", "name": "mine", "inline": "127.0.0.2:80", "parser": "nope"})
 
-    with api_of(stack) as api, pytest.raises(Refused, match=r"^source mine: ") as raised:
+    with api_of(stack) as api, pytest.raises(ApiError, match=r"^source mine: ") as raised:
         list(stack_sources.sync(api, [entry], tmp_path))
 
     (error,) = raised.value.problem["errors"]
@@ -242,13 +242,13 @@ def test_a_killed_stack_starts_again_with_its_state_and_the_same_sources(
 ) -> None:
     before = source_ids(stack)
     os.kill(stack["pid"], signal.SIGKILL)
-    until(lambda: not is_alive(stack["pid"]))
+    wait_until(lambda: not is_alive(stack["pid"]))
 
     again = command.up("--sources", str(sources))
 
     assert source_ids(again) == before
     with api_of(again) as api:
-        assert until(lambda: live_view.can_lease(api))
+        assert wait_until(lambda: live_view.can_lease(api))
         assert api.request("POST", "/leases", {})["proxy_url"] in own
 
 
@@ -270,12 +270,12 @@ def test_proxies_that_an_unreachable_judge_left_unchecked_are_leased_after_the_n
     first = Plan(root=ROOT, folder=tmp_path, farm_size=0, any_ports=True, judge=judge)
     with running(first) as stack, api_of({"api_url": stack.api_url}) as api:
         list(stack_sources.sync(api, [entry], first.data))
-        until(lambda: api.request("GET", "/stats/pool")["last_validation_at"])
+        wait_until(lambda: api.request("GET", "/stats/pool")["last_validation_at"])
 
     with running(replace(first, judge=None)) as stack, api_of({"api_url": stack.api_url}) as api:
         list(stack_sources.sync(api, [entry], first.data))
 
-        assert until(lambda: live_view.can_lease(api))
+        assert wait_until(lambda: live_view.can_lease(api))
 
 
 def test_down_stops_every_process_and_keeps_the_state(command: CommandLine) -> None:
@@ -284,7 +284,7 @@ def test_down_stops_every_process_and_keeps_the_state(command: CommandLine) -> N
 
     assert command.run("down").stdout == "stopped\n"
 
-    until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
+    wait_until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
     assert command.run("down").stdout == "no stack is running\n"
     assert command.run("status").returncode == 6
     assert (command.folder / "own" / "aws" / "state").exists()
@@ -314,7 +314,7 @@ def test_a_missing_sources_file_is_an_error_of_one_line(tmp_path: Path, detach: 
 def test_up_ends_after_its_servers_have_saved_their_state_even_if_ctrl_c_is_repeated(tmp_path: Path) -> None:
     line = CommandLine(tmp_path / "state")
     with line.start("up", "-n", "4") as process:
-        until(lambda: (line.folder / "stack.json").exists())
+        wait_until(lambda: (line.folder / "stack.json").exists())
         children = json.loads((line.folder / state_folder.CHILDREN_FILE).read_text())["children"]
         while process.poll() is None:
             process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import httpx
 
-from proxypool_client.errors import LeaseLost, Refused, SourceFileError
+from proxypool_client.errors import ApiError, LeaseLost, SourceFileError
 
 UPLOADS: Final = "uploads/"  # prefix of uploaded lists in the pool's own bucket
 MAX_INLINE_BYTES: Final = 48_000  # a request body is at most 64 KB; a longer list is uploaded
@@ -113,7 +113,7 @@ def send(entries: Iterable[Entry], request: Request, *, scrape: bool) -> Iterato
     """Adds each source, or updates the one with its id where a field differs, and uploads its list.
 
     `scrape`: enabled sources are scraped at once instead of at their next scheduled time, except those with a URL that are
-    unchanged and were scraped without an error. Raises SourceFileError, or Refused with the source's label in its message.
+    unchanged and were scraped without an error. Raises SourceFileError, or ApiError with the source's label in its message.
     """
     entries = list(entries)
     has_ids = any("id" in entry.body for entry in entries)
@@ -124,7 +124,7 @@ def send(entries: Iterable[Entry], request: Request, *, scrape: bool) -> Iterato
             sent = _send(entry, current, request)
             if scrape and sent.source["enabled"] and not _is_up_to_date(sent, current):
                 request("POST", f"/sources/{sent.source['id']}/scrape", None)
-        except Refused as error:
+        except ApiError as error:
             raise type(error)(
                 error.status, {**error.problem, "detail": f"source {entry.label}: {error}"}, error.retry_after_seconds
             ) from error

@@ -1,6 +1,6 @@
-"""Logs and metrics: one logger, one enum of metrics. Not used by the `lease` function, which logs nothing on success.
+"""Logs and metrics: one logger, one table of metrics. The `lease` function does without, for a short cold start.
 
-A log message is a constant phrase; values are fields. Metrics are written to the log in CloudWatch's embedded metric format.
+A log message is a constant phrase; its facts are fields. Metrics are written to the log in CloudWatch's embedded metric format.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
 NAMESPACE: Final = "ProxyPool"
-MAX_FIELD_CHARS: Final = 1024  # the text of a source must not fill the log
+MAX_FIELD_CHARS: Final = 1024  # text of a source cannot flood the log
 _USERINFO: Final = re.compile(r"(?<=://)[^/@\s\"']*@")
 _SECRET_FIELD: Final = re.compile(r"password|secret|token|authorization|cookie|proxy_url|(^|_)url$", re.IGNORECASE)
 
 
 class Metric(StrEnum):
-    """All metrics; each is on the dashboard (a test compares both)."""
+    """All metrics. `make configuration` writes the dashboard's widgets from this table."""
 
     # scrape
     SOURCES_ENQUEUED = "SourcesEnqueued"
@@ -32,7 +32,7 @@ class Metric(StrEnum):
     LINES_REJECTED = "LinesRejected"
     PROXIES_DISCOVERED = "ProxiesDiscovered"
     PROXIES_UPDATED = "ProxiesUpdated"
-    PROXIES_HELD_BACK = "ProxiesHeldBack"
+    PROXIES_CAPPED = "ProxiesCapped"
     SSRF_BLOCKED = "SsrfBlocked"
     # sweep and validate
     PROXIES_ENQUEUED = "ProxiesEnqueued"
@@ -49,7 +49,7 @@ class Metric(StrEnum):
     # index, leases
     PROXIES_INDEXED = "ProxiesIndexed"
     RECORDS_SKIPPED = "RecordsSkipped"
-    PROJECTION_LAG = "ProjectionLag"
+    INDEX_LAG = "IndexLag"
     LEASES_GRANTED = "LeasesGranted"
     LEASES_RENEWED = "LeasesRenewed"
     LEASES_RELEASED = "LeasesReleased"
@@ -76,17 +76,31 @@ class Metric(StrEnum):
 
 UNITS: Final[dict[Metric, MetricUnit]] = {
     Metric.TASK_DURATION: MetricUnit.Milliseconds,
-    Metric.PROJECTION_LAG: MetricUnit.Milliseconds,
+    Metric.INDEX_LAG: MetricUnit.Milliseconds,
     Metric.JOURNAL_AGE: MetricUnit.Seconds,
     Metric.JOB_BYTES: MetricUnit.Bytes,
 }
 """The unit of each metric that is not a count."""
 
+GAUGES: Final = frozenset(
+    {
+        Metric.PROXIES_OVERDUE,
+        Metric.INDEX_LAG,
+        Metric.LEASES_OPEN,
+        Metric.PROXIES_READY,
+        Metric.POOL_LOW,
+        Metric.JOURNAL_LENGTH,
+        Metric.JOURNAL_AGE,
+        Metric.TASK_DURATION,
+    }
+)
+"""Metrics of which the dashboard shows the maximum instead of the sum."""
+
 metrics = Metrics(namespace=NAMESPACE, service="proxypool")
 
 
 class _Masking(LambdaPowertoolsFormatter):
-    """Structured JSON with masked credentials and truncated texts."""
+    """Structured JSON with credentials masked and long texts cut."""
 
     def serialize(self, log: Any) -> str:
         return super().serialize({key: _masked(str(key), value) for key, value in log.items()})
@@ -98,20 +112,18 @@ for noisy in ("httpx", "httpcore", "botocore", "urllib3"):  # httpx logs every U
 
 
 def count(metric: Metric, value: float = 1) -> None:
-    """Adds to a metric of this invocation; written by `flush` at the end of the task."""
+    """Adds to a metric of this invocation; `flush` writes it at the end of the task."""
     metrics.add_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value)
 
 
 def count_by(metric: Metric, value: float, dimension: str, name: str) -> None:
-    """Writes a metric with one dimension, e.g. reason=pool_empty. Dimension values are a closed set: no ids, URLs or owners."""
-    with single_metric(
-        name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE
-    ) as single:
-        single.add_dimension(name=dimension, value=name)
+    """Writes a metric with one dimension from a closed set, e.g. reason=pool_empty; never an id, a URL or an owner."""
+    with single_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE) as one:
+        one.add_dimension(name=dimension, value=name)
 
 
 def flush() -> None:
-    """Writes the metrics of this invocation."""
+    """Writes the metrics of this invocation, and resets them."""
     if metrics.metric_set:
         metrics.flush_metrics()
     metrics.clear_metrics()
@@ -125,7 +137,7 @@ def masked(text: str) -> str:
 def _masked(key: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _masked(str(name), item) for name, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a Proxy: its `str` hides the password
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # a Proxy: its str masks the password
         return masked(str(value))
     if isinstance(value, list | tuple):
         return [_masked(key, item) for item in value]

@@ -20,7 +20,7 @@ from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
 
-from tests.support.jobs import World, a_world, page
+from tests.support.jobs import JobEnvironment, job_environment, page
 from tests.support.leases import a_record
 from tests.support.site import Reply, Seen
 
@@ -29,7 +29,7 @@ HTML = {"content-type": "text/html"}
 
 def test_a_page_is_fetched_through_a_leased_proxy_and_stored_once(valkey_url: str, aws_endpoint: str) -> None:
     """I12: fetched, stored, released; a second delivery has no effect (input 71)."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/a", transform={"name": "html", "fields": {"title": "h1"}})
 
         first, second = world.work(job_id), world.work(job_id)
@@ -47,7 +47,7 @@ def test_a_page_is_fetched_through_a_leased_proxy_and_stored_once(valkey_url: st
 def test_an_international_host_is_fetched(valkey_url: str, aws_endpoint: str, any_domain: bool) -> None:
     """B1: the host is parsed once; the domain rules, the lease and the proxy get its ASCII form."""
     ascii_host = "xn--bcher-kva.example"
-    with a_world(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
+    with job_environment(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
         world.proxies[0].hosts[ascii_host] = "127.0.0.1"
         if not any_domain:
             world.jobs.allow_domain(ascii_host, {"allow_http": True})
@@ -64,7 +64,7 @@ def test_an_international_host_is_fetched(valkey_url: str, aws_endpoint: str, an
 
 def test_a_rate_limited_page_is_retried_on_other_exits_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
     """Case 28: two attempts on two exits; the ban page is not a result."""
-    with a_world(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
+    with job_environment(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
         job_id = world.submit("/", max_attempts=2)
 
         world.work(job_id)
@@ -77,7 +77,7 @@ def test_a_rate_limited_page_is_retried_on_other_exits_and_ends_blocked(valkey_u
 
 def test_a_denied_page_is_not_retried_on_other_exits(valkey_url: str, aws_endpoint: str) -> None:
     """The operator can allow retries after 403 per domain."""
-    with a_world(valkey_url, lambda _: (403, {}, b"no")) as world:
+    with job_environment(valkey_url, lambda _: (403, {}, b"no")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, len(world.exits())) == (JobState.BLOCKED, 1)
@@ -106,7 +106,7 @@ def test_a_session_that_is_banned_at_a_gateway_continues_on_another_exit(valkey_
             (200, HTML, b"<h1>hello</h1>") if names[0] != names[-1] else (200, HTML, b"<title>Just a moment...</title>")
         )
 
-    with a_world(valkey_url, answer, exits=1) as world:
+    with job_environment(valkey_url, answer, exits=1) as world:
         (farm_proxy,), index = world.proxies, Index(world.pool.cache, 3_600)
         gateway = Proxy(Protocol.HTTP, farm_proxy.ip, farm_proxy.port, "u-{session}", "p")
         index.remove([(Proxy(Protocol.HTTP, farm_proxy.ip, farm_proxy.port).id, 1)])
@@ -129,7 +129,7 @@ def test_a_session_that_is_banned_at_a_gateway_continues_on_another_exit(valkey_
 
 def test_a_404_page_is_a_result(valkey_url: str, aws_endpoint: str) -> None:
     """404 is not a ban."""
-    with a_world(valkey_url, lambda _: (404, HTML, b"gone")) as world:
+    with job_environment(valkey_url, lambda _: (404, HTML, b"gone")) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -139,7 +139,7 @@ def test_a_404_page_is_a_result(valkey_url: str, aws_endpoint: str) -> None:
 
 def test_a_dead_proxy_uses_up_an_attempt_and_another_exit_is_tried(valkey_url: str, aws_endpoint: str) -> None:
     """Input 51: never directly."""
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].dead = True
         jobs = [world.submit(f"/{number}", max_attempts=2) for number in range(2)]
 
@@ -151,7 +151,7 @@ def test_a_dead_proxy_uses_up_an_attempt_and_another_exit_is_tried(valkey_url: s
 
 def test_if_all_proxies_are_dead_the_page_is_not_fetched_directly(valkey_url: str, aws_endpoint: str) -> None:
     """Input 51."""
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         for proxy in world.proxies:
             proxy.dead = True
         job_id = world.submit("/")
@@ -164,7 +164,7 @@ def test_if_all_proxies_are_dead_the_page_is_not_fetched_directly(valkey_url: st
 
 def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> None:
     """Input 65: the function does not wait; the job is queued again with a delayed message."""
-    with a_world(valkey_url, exits=1) as world:
+    with job_environment(valkey_url, exits=1) as world:
         lease = world.pool.acquire("bob", _request())[0][0]
         job_id = world.submit("/")
         world.messages()
@@ -187,7 +187,7 @@ def test_a_job_whose_owner_has_reached_the_quota_waits(
 ) -> None:
     """Inputs 66 and 92: requeued, not failed."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, owner_quota=1) as world:
+    with job_environment(valkey_url, owner_quota=1) as world:
         held = world.pool.acquire("ann", _request())[0][0]
         job_id = world.submit("/")
 
@@ -204,7 +204,7 @@ def test_a_target_that_is_down_is_not_blamed_on_proxies(
 ) -> None:
     """Case 29, I20: five failures through five exits open the breaker of the target; jobs wait, other targets are not affected."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
+    with job_environment(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
         first, second, third = (world.submit(f"/{number}", max_attempts=3) for number in range(3))
         for job_id in (first, second, third):
             world.work(job_id)
@@ -220,7 +220,7 @@ def test_a_target_that_is_down_is_not_blamed_on_proxies(
 
 def test_an_unreachable_site_is_not_blamed_on_proxies(valkey_url: str, aws_endpoint: str) -> None:
     """Case 29: each proxy reports that it cannot reach the target."""
-    with a_world(valkey_url, exits=3) as world:
+    with job_environment(valkey_url, exits=3) as world:
         job_id = str(world.jobs.submit("ann", {"url": "http://127.0.0.1:9/"})["id"])
 
         world.work(job_id)
@@ -229,7 +229,7 @@ def test_an_unreachable_site_is_not_blamed_on_proxies(valkey_url: str, aws_endpo
         assert faults(world) == set()
 
 
-def faults(world: World) -> set[str]:
+def faults(world: JobEnvironment) -> set[str]:
     """The proxies that the journal blames."""
     cache = world.pool.cache
     entries, _ = journal.read(cache.command("XRANGE", cache.keys.journal, "-", "+"))
@@ -242,7 +242,7 @@ def faults(world: World) -> set[str]:
 
 def test_refused_credentials_are_retried_once(valkey_url: str, aws_endpoint: str) -> None:
     """Input 85: after a 407 another lease has the current credentials; a second 407 ends the run despite remaining attempts."""
-    with a_world(valkey_url, exits=4) as world:
+    with job_environment(valkey_url, exits=4) as world:
         for proxy in world.proxies:
             proxy.password = "new"
         failed = world.submit("/a", max_attempts=4)
@@ -252,7 +252,7 @@ def test_refused_credentials_are_retried_once(valkey_url: str, aws_endpoint: str
         assert world.site.seen == []
         assert len(faults(world)) == 2
 
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].password = "new"
         jobs = [world.submit(f"/{number}", max_attempts=4) for number in range(2)]
         world.work(*jobs)
@@ -272,7 +272,7 @@ def shop(seen: Seen) -> Reply:
 
 def test_a_login_is_stored_in_the_session(valkey_url: str, aws_endpoint: str) -> None:
     """I15, I16: cookies are saved in the session of the owner and sent again; another owner does not get them."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         secrets: dict[str, Any] = {"session_id": "s1", "allow_plaintext_secrets": True}
         login = world.submit("/login", **secrets)
         world.work(login)
@@ -290,7 +290,7 @@ def test_a_login_is_stored_in_the_session(valkey_url: str, aws_endpoint: str) ->
 
 def test_possible_secrets_are_not_sent_after_a_redirect_to_another_origin(valkey_url: str, aws_endpoint: str) -> None:
     """Input 48: httpx would still send X-Api-Key."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         headers = {"X-Api-Key": "k1", "Authorization": "Bearer t", "Accept-Language": "de"}
         job_id = world.submit("/away", headers=headers, allow_plaintext_secrets=True)
 
@@ -304,7 +304,7 @@ def test_possible_secrets_are_not_sent_after_a_redirect_to_another_origin(valkey
 
 def test_cookies_over_plain_http_need_a_flag(valkey_url: str, aws_endpoint: str) -> None:
     """Input 49: refused before a request is sent."""
-    with a_world(valkey_url, shop) as world:
+    with job_environment(valkey_url, shop) as world:
         world.work(world.submit("/login", session_id="s1", allow_plaintext_secrets=True))
         world.site.seen.clear()
         job_id = world.submit("/home", session_id="s1")
@@ -328,7 +328,7 @@ def test_robots_txt_is_obeyed(valkey_url: str, aws_endpoint: str, robots: Reply,
     def answer(seen: Seen) -> Reply:
         return robots if seen.path == "/robots.txt" else page(seen)
 
-    with a_world(valkey_url, answer) as world:
+    with job_environment(valkey_url, answer) as world:
         world.jobs.domains.put("127.0.0.1", {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True})
         first, second = world.submit("/private"), world.submit("/private?2")
         world.work(first)
@@ -341,7 +341,7 @@ def test_robots_txt_is_obeyed(valkey_url: str, aws_endpoint: str, robots: Reply,
 
 def test_a_result_has_the_reason_why_robots_txt_was_ignored(valkey_url: str, aws_endpoint: str) -> None:
     """The override of the operator is recorded and requires a reason."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -353,11 +353,11 @@ def test_a_result_has_the_reason_why_robots_txt_was_ignored(valkey_url: str, aws
 
 def test_a_page_over_the_size_limit_is_a_typed_failure(valkey_url: str, aws_endpoint: str) -> None:
     """Inputs 33 and 75: the size is checked before the write that would fail."""
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).reason, len(world.exits())) == ("too_large", 1)
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "result_too_large")
@@ -367,7 +367,7 @@ def test_a_large_result_is_stored_in_s3(valkey_url: str, aws_endpoint: str) -> N
     """Input 75: an item holds 400 KB."""
     body = bytes(range(33, 126)) * 20_000
     noise = b"".join(bytes([33 + (i * i + i // 7) % 90]) for i in range(400_000))
-    with a_world(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
+    with job_environment(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -376,7 +376,7 @@ def test_a_large_result_is_stored_in_s3(valkey_url: str, aws_endpoint: str) -> N
 
 
 def test_the_raw_page_is_stored_if_its_transform_fails(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", transform={"name": "json"})
         world.work(job_id)
 
@@ -395,7 +395,7 @@ def a_page_with_links(seen: Seen) -> Reply:
 
 
 def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url, a_page_with_links) as world:
+    with job_environment(valkey_url, a_page_with_links) as world:
         start = world.submit("/", batch="c1", crawl={"depth": 3, "max_pages": 4})
         world.messages()
         world.work(start)
@@ -414,7 +414,7 @@ def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_e
 def test_a_replay_runs_the_page_again_and_is_counted(valkey_url: str, aws_endpoint: str) -> None:
     """I12."""
     state = {"status": 500}
-    with a_world(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
+    with job_environment(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "http_500")
@@ -437,7 +437,7 @@ def test_an_error_in_one_job_does_not_affect_the_others(
             raise RuntimeError("it broke")
         return store(self, job, value)
 
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(Results, "store", broken)
@@ -454,7 +454,7 @@ def test_no_page_is_lost_if_the_table_is_throttled_or_refuses_writes(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Input 76: the messages are delivered again; no result is lost or stored twice."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(JobTable, "finish", throttled)
@@ -482,7 +482,7 @@ def test_a_retried_call_whose_response_was_lost_has_one_effect(
         return execute_each(statements)
 
     monkeypatch.setattr(jobs_table, "execute_each", twice)
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)
 
@@ -497,7 +497,7 @@ def throttled(*_: Any, **__: Any) -> None:
 
 def test_a_request_whose_token_is_missing_is_not_sent(valkey_url: str, aws_endpoint: str) -> None:
     """Input 88."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         headers = {"Authorization": "Bearer {token:access}"}
         job_id = world.submit("/", headers=headers, session_id="s1", allow_plaintext_secrets=True)
 
@@ -510,7 +510,7 @@ def test_a_request_whose_token_is_missing_is_not_sent(valkey_url: str, aws_endpo
 def test_cookies_over_the_limit_of_a_session_are_counted(valkey_url: str, aws_endpoint: str) -> None:
     """Input 54: the oldest are dropped and counted in a metric."""
     many = "\n".join(f"c{number}=1; Path=/" for number in range(60))
-    with a_world(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
+    with job_environment(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
         outcomes = world.work(world.submit("/", session_id="s1"))
 
         assert outcomes.counts["cookies_dropped"] == 10
@@ -518,7 +518,7 @@ def test_cookies_over_the_limit_of_a_session_are_counted(valkey_url: str, aws_en
 
 def test_a_message_contains_no_secrets(valkey_url: str, aws_endpoint: str) -> None:
     """I19: only the key of the job."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", headers={"Authorization": "Bearer s3cr3t"}, allow_plaintext_secrets=True)
 
         assert world.messages() == [{"v": 1, "job_key": f"ann/{job_id}"}]

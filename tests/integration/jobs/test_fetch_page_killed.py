@@ -17,7 +17,7 @@ from proxypool.jobs.fetch import page as fetch_module
 from proxypool.jobs.job import JobState
 from proxypool_client.aio import AsyncPool
 
-from tests.support.jobs import World, a_world
+from tests.support.jobs import JobEnvironment, job_environment
 from tests.support.site import Reply, Seen
 
 MAX_CALLS = 60
@@ -82,7 +82,7 @@ def login(_: Seen) -> Reply:
     return 200, {"content-type": "text/html", "set-cookie": "sid=1; Path=/"}, b"<h1>in</h1>"
 
 
-def work_later(world: World, job_id: str) -> None:
+def work_later(world: JobEnvironment, job_id: str) -> None:
     """Handles the redelivered message after the deadline of the first run."""
     runtime = world.runtime
     late = replace(runtime, worker=replace(runtime.worker, now=lambda: clock.now() + timedelta(hours=1)))
@@ -95,7 +95,7 @@ def test_a_page_is_stored_once_after_a_crash_at_any_call(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, after: bool, named: bool
 ) -> None:
     """I12, I13, input 83: every k until a run completes."""
-    with a_world(valkey_url, login, exits=40) as world:
+    with job_environment(valkey_url, login, exits=40) as world:
         for crash_at in range(1, MAX_CALLS):
             session = {"session_id": f"s{crash_at}"} if named else {}
             job_id = world.submit(f"/{crash_at}", allow_plaintext_secrets=True, **session)

@@ -14,7 +14,7 @@ from proxypool.proxies.score import score
 
 from tests.support import servers
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
@@ -134,7 +134,7 @@ def test_a_refusal_cached_before_a_clock_jump_is_ignored(valkey_url: str) -> Non
 
 def test_a_recent_refusal_is_repeated(valkey_url: str) -> None:
     """Case 18: it is not computed again while it is remembered."""
-    with movable():
+    with movable_clock():
         pool, now, told = a_pool(valkey_url), now_ms(), []
         set_clock(pool.cache, now)
         with pytest.raises(PoolEmpty):
@@ -221,7 +221,7 @@ def test_a_backlog_of_overdue_leases_is_not_counted(valkey_url: str, clock: Cloc
 
 def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> None:
     """I4: more leases have expired than one acquire ends in passing; the choice among all candidates is repeated."""
-    with movable():
+    with movable_clock():
         others = [a_record(number, https=False, passed=3.0) for number in range(5)]
         fitting = [a_record(number, passed=3.0) for number in (5, 6)]
         best = a_record(7, passed=81.0, protocol=Protocol.SOCKS5)
@@ -238,7 +238,7 @@ def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> N
 
 def test_a_quota_counts_no_expired_lease_behind_those_of_another_owner(valkey_url: str) -> None:
     """I4, input 66: more leases of bob expired before those of ann than one acquire cleans up."""
-    with movable():
+    with movable_clock():
         pool, now = (
             a_pool(valkey_url, *(a_record(number) for number in range(20)), owner_quota=10),
             now_ms(),

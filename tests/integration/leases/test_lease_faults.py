@@ -20,7 +20,7 @@ from proxypool.leases.redis.cache import ANSWER_SECONDS, RETRY_WITHIN_SECONDS, C
 from proxypool.leases.redis.connection import CONNECT_SECONDS, TIMEOUT_SECONDS, Address, Connection, ErrorReply
 from proxypool.local.farm.certificates import local_certificates
 
-from tests.support.faults import Serve, a_server
+from tests.support.faults import Serve, loopback_server
 from tests.support.leases import a_pool, a_record, an_event, respond
 from tests.support.servers import free_port
 
@@ -82,7 +82,7 @@ def status_of(pool: Pool) -> tuple[int, float]:
 )
 def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
     """Input 77, I21: for every error of Redis the caller gets a Retry-After."""
-    with a_server(says(answer)) as url:
+    with loopback_server(says(answer)) as url:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
@@ -92,7 +92,7 @@ def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
 @pytest.mark.parametrize("serve", [silent, drips, lambda peer: peer.close()], ids=["silent", "drips", "hangs up"])
 def test_a_server_that_does_not_answer_is_503_within_three_seconds(valkey_url: str, serve: Serve) -> None:
     """Input 77, I21: the retry included; a deadline holds for the whole answer, not for each byte."""
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
@@ -133,7 +133,7 @@ def a_lossy_way(url: str, *, lose: int, late: threading.Event | None = None) -> 
                     return
                 peer.sendall(answer)
 
-    with a_server(serve) as lossy:
+    with loopback_server(serve) as lossy:
         yield lossy
 
 
@@ -221,7 +221,7 @@ def test_a_slot_that_has_moved_is_followed(valkey_url: str) -> None:
             asked.append(data)
             peer.sendall(f"-MOVED 7 127.0.0.1:{port}\r\n".encode())
 
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         moved = elsewhere(pool, url)
         for _ in range(3):
             moved.release("ann", moved.acquire("ann", Request(ttl_seconds=60))[0][0].id)
@@ -265,7 +265,7 @@ def test_a_password_is_sent_first_and_never_shown(valkey_url: str) -> None:
             said.append(data)
             peer.sendall(b"-WRONGPASS invalid username-password pair\r\n")
 
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         pool = elsewhere(a_pool(valkey_url), url.replace("redis://", "redis://us%40er:p%3Aw@"))
         with pytest.raises(Unavailable) as refusal:
             pool.acquire("ann", Request(ttl_seconds=60))
@@ -293,7 +293,7 @@ def test_a_cache_with_tls_is_verified(valkey_url: str, tmp_path: Path, monkeypat
     pool = a_pool(valkey_url, a_record(1))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)  # the scripts are loaded: short commands
     assert pool.list_leases("ann") == []
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         secured = elsewhere(pool, url.replace("redis://", "rediss://"))
         with pytest.raises(Unavailable):
             secured.list_leases("ann")

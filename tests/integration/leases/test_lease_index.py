@@ -12,7 +12,7 @@ from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import TargetFact
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 
@@ -35,7 +35,7 @@ def leasable(pool: Pool) -> set[str]:
 
 def test_a_removed_proxy_is_not_revived_by_a_late_record(valkey_url: str) -> None:
     """I11, input 81: its version remains as a tombstone for twice the retention of the stream, then it is deleted."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1, version=5)), now_ms()
         index_of(pool).remove([(a_record(1).id, 7)])
 
@@ -58,7 +58,7 @@ def test_a_proxy_that_is_listed_again_after_pruning_is_leased(valkey_url: str) -
 
 def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) -> None:
     """I11: the proxy is indexed again when its tombstone expires."""
-    with movable():
+    with movable_clock():
         pool = a_pool(valkey_url, a_record(1, version=5))
         index_of(pool).remove([(a_record(1).id, 7)])
         index_of(pool).upsert([a_record(1, version=9, interval_seconds=10**6)])
@@ -148,7 +148,7 @@ def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(va
 def test_an_exit_that_rested_is_forgotten(valkey_url: str) -> None:
     """Case 7: nothing of a target stays behind for ever."""
     now = clock.now()
-    with movable():
+    with movable_clock():
         rests = {
             "targets": {"shop.example": TargetFact(verdict="banned", at=now)},
             "next_check_at": now + timedelta(minutes=10),

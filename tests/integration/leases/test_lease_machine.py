@@ -16,7 +16,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record, keys_of
 
@@ -130,7 +130,7 @@ class Leases(RuleBasedStateMachine):
             return
         assert live
         if outcome:
-            self.model.tell(lease_id, outcome)
+            self.model.report(lease_id, outcome)
         self._end(lease_id)
 
     @rule(which=WHICH, owner=OWNERS, outcome=st.sampled_from(list(Outcome)))
@@ -142,7 +142,7 @@ class Leases(RuleBasedStateMachine):
             assert not live
             return
         assert live
-        self.model.tell(lease_id, outcome)
+        self.model.report(lease_id, outcome)
 
     @rule(ms=st.sampled_from([1, 999, 1_000, 29_000, 61_000, 700_000]))
     def tick(self, ms: int) -> None:
@@ -217,7 +217,7 @@ class Leases(RuleBasedStateMachine):
             most = min(most, 1)
         if request.session_id and (pinned := self.model.session_answer(owner, request)):
             return 0 if pinned in ("busy", "cooling") else min(most, 1)
-        return max(0, min(most, self.model.most(request)))
+        return max(0, min(most, self.model.max_leases(request)))
 
     def _granted(self, owner: str, request: Request, lease: Lease) -> None:
         self.model.grant(lease.id, owner, lease.proxy_id, request)
@@ -269,7 +269,7 @@ def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     """I1–I7, I20, inputs 59, 60, 66, 77, 79 and 81, cases 19, 20 and 22: acquire, renew, release, report, tick, crash
     (a lease that is not released), evict, restart, duplicate, clock skew, index, remove, in any order."""
     Leases.url = valkey_url
-    with movable(), mock.patch("proxypool.leases.pool.secrets.token_hex", Leases.base_id):
+    with movable_clock(), mock.patch("proxypool.leases.pool.secrets.token_hex", Leases.base_id):
         run_state_machine_as_test(
             Leases,
             settings=settings(

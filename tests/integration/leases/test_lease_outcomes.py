@@ -14,7 +14,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.record import LeaseFacts
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 SHOP, NEWS = "shop.example", "news.example"
@@ -53,7 +53,7 @@ class StoppedPool:
 @pytest.fixture
 def clock() -> Iterator[None]:
     """Scripts read the time that the test sets."""
-    with movable():
+    with movable_clock():
         yield
 
 

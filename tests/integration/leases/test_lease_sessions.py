@@ -14,7 +14,7 @@ from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 
@@ -115,7 +115,7 @@ def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valke
 
 def test_a_pin_slides_and_ends(valkey_url: str) -> None:
     """An hour after its last use, a day after its first."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), now_ms()
         pins = f"{pool.cache.keys.tag}:pins"
 
@@ -214,7 +214,7 @@ def test_each_move_of_a_session_gives_it_another_name(valkey_url: str, jump_ms: 
     """Case 23, I15: the name is derived from the instant of the move, and instants may repeat."""
     pool = a_pool(valkey_url, a_record(1, slots=8, username="u-sess-{session}"))
     now = now_ms()
-    with movable():
+    with movable_clock():
         set_clock(pool.cache, now)
         leases = [take(pool)]
         for _ in range(3):

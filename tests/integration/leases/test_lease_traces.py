@@ -13,7 +13,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 READS = {"hash": ("HGETALL",), "zset": ("ZRANGE", 0, -1, "WITHSCORES"), "set": ("SMEMBERS",)}
@@ -42,7 +42,7 @@ def ready(pool: Pool) -> int:
 @pytest.mark.parametrize("ends", ["released", "expired"])
 def test_only_the_journal_of_an_ended_lease_remains(valkey_url: str, ends: str) -> None:
     """I4: after a release and after expiry."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2, slots=2)), now_ms()
         set_clock(pool.cache, now)
         before = held_by(pool)
@@ -61,7 +61,7 @@ def test_only_the_journal_of_an_ended_lease_remains(valkey_url: str, ends: str) 
 
 def test_an_ended_lease_never_becomes_active_again(valkey_url: str) -> None:
     """I5, input 79: the next script that reads it ends it, and a clock that jumps back does not restore it."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         set_clock(pool.cache, now)
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
@@ -77,7 +77,7 @@ def test_an_ended_lease_never_becomes_active_again(valkey_url: str) -> None:
 
 def test_an_idempotency_key_expires_after_its_window(valkey_url: str) -> None:
     """I2: not before, or a repeat would be granted; and not never."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         window_ms = (pool.limits.total_seconds + 2 * pool.limits.ttl_seconds) * 1000
         kept = []
@@ -93,7 +93,7 @@ def test_an_idempotency_key_expires_after_its_window(valkey_url: str) -> None:
 
 def test_a_proxy_that_cannot_be_leased_is_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), now_ms()
         set_clock(pool.cache, now)
         assert ready(pool) == 2

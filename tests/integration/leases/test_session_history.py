@@ -12,8 +12,8 @@ from proxypool.errors import NotFound, Unavailable, VersionConflict
 from proxypool.leases.redis.cache import Cache
 from proxypool.leases.sessions.store import Session, Sessions
 
-from tests.support.faults import Fault, a_faulty_way
-from tests.support.lease_history import Told
+from tests.support.faults import Fault, faulty_connection
+from tests.support.lease_history import CallResult
 from tests.support.leases import a_pool
 
 WORKERS, SAVES = 16, 14
@@ -28,7 +28,7 @@ class Save:
     name: str
     mark: str
     version: int
-    told: Told
+    result: CallResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +78,15 @@ class Worker:
         self.seen.append(Observation(owner, name, session.version, marks_of(session)))
         return session.version, marks_of(session)
 
-    def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> Told:
+    def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> CallResult:
         """The outcome as the worker knows it."""
         try:
             assert self.sessions.put(owner, name, body=body, version=version).version == version + 1
         except VersionConflict:
-            return Told.FAIL
+            return CallResult.FAIL
         except Unavailable:
-            return Told.UNKNOWN
-        return Told.OK
+            return CallResult.UNKNOWN
+        return CallResult.OK
 
 
 def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Observation], last: Observation) -> list[str]:
@@ -94,9 +94,15 @@ def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Observation], last: O
     mine = [one for one in saves if (one.owner, one.name) == (last.owner, last.name)]
     told = {one.mark: one for one in mine}
     found = [f"{mark} is another session's, or there twice" for mark in last.marks if mark not in told]
-    found += [f"{one.mark} was saved and is lost" for one in mine if one.told is Told.OK and one.mark not in last.marks]
     found += [
-        f"{one.mark} was refused and is there" for one in mine if one.told is Told.FAIL and one.mark in last.marks
+        f"{one.mark} was saved and is lost"
+        for one in mine
+        if one.result is CallResult.OK and one.mark not in last.marks
+    ]
+    found += [
+        f"{one.mark} was refused and is there"
+        for one in mine
+        if one.result is CallResult.FAIL and one.mark in last.marks
     ]
     found += [
         f"{mark} stands at {place}, but was saved over {told[mark].version}"
@@ -116,13 +122,13 @@ def test_sixteen_workers_with_faults_lose_no_update(valkey_url: str) -> None:
         for name in (*NAMES, "known"):  # the scripts are loaded: short commands
             sessions.put(owner, name, body={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
             sessions.get(owner, name)
-    with a_faulty_way(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
+    with faulty_connection(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
         workers = [
             Worker(number, replace(sessions, cache=Cache(url, sessions.cache.keys))) for number in range(WORKERS)
         ]
         list(threads.map(Worker.work, workers))
     saves = [one for worker in workers for one in worker.saves]
-    saves += [Save(owner, name, f"{owner}:{name}:first", 0, Told.OK) for owner in OWNERS for name in NAMES]
+    saves += [Save(owner, name, f"{owner}:{name}:first", 0, CallResult.OK) for owner in OWNERS for name in NAMES]
     seen = [one for worker in workers for one in worker.seen]
 
     for owner in OWNERS:
@@ -131,4 +137,4 @@ def test_sixteen_workers_with_faults_lose_no_update(valkey_url: str) -> None:
             assert lost_or_mixed_up(saves, seen, Observation(owner, name, session.version, marks_of(session))) == []
             assert session.version == len(marks_of(session))
     assert set(happened) == set(Fault)
-    assert set(Counter(one.told for one in saves)) == set(Told)
+    assert set(Counter(one.result for one in saves)) == set(CallResult)

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from proxypool.local.emulation import deploy, httpapi
 
-from tests.support.stack import until
+from tests.support.stack import wait_until
 
 pytestmark = pytest.mark.usefixtures("aws_endpoint")
 
@@ -148,7 +148,7 @@ def test_a_batch_of_messages_has_its_configured_size_within_the_batching_window(
         entries = [{"Id": str(first + number), "MessageBody": "x"} for number in range(5 if first == 20 else 10)]
         sqs.send_message_batch(QueueUrl=queue, Entries=entries)
 
-    assert until(lambda: sum(sizes := batch_sizes(name)) == 25 and sizes) == [20, 5]
+    assert wait_until(lambda: sum(sizes := batch_sizes(name)) == 25 and sizes) == [20, 5]
 
 
 def zipped(name: str, text: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 
-from tests.support.lease_history import Call, Op, Shown, Told, violations
+from tests.support.lease_history import Call, CallResult, ObservedLease, Op, violations
 
 CAPS, TOTAL_MS = {"p": 1}, 3_000
 FIRST, SECOND = "first.1", "second.1"
@@ -23,17 +23,17 @@ def entry(kind: EntryKind, at: int, lease_id: str = FIRST, **changes: Any) -> Jo
     return JournalEntry(journal_id=f"{at:013d}-{values.pop('seq', 0):06d}", kind=kind, lease_id=lease_id, **values)
 
 
-def shown(lease_id: str = FIRST, **changes: Any) -> Shown:
+def shown(lease_id: str = FIRST, **changes: Any) -> ObservedLease:
     """The same lease in an answer."""
     start = 1_000 if lease_id == FIRST else 5_000
-    lease = Shown(lease_id=lease_id, proxy_id="p", fence=f"{start}-0", granted=start, expires=start + 1_000)
+    lease = ObservedLease(lease_id=lease_id, proxy_id="p", fence=f"{start}-0", granted=start, expires=start + 1_000)
     return replace(lease, **changes)
 
 
-def call(op: Op, at: int, told: Told = Told.OK, **changes: Any) -> Call:
+def call(op: Op, at: int, result: CallResult = CallResult.OK, **changes: Any) -> Call:
     """A call of ann's, two milliseconds long, about her first lease."""
     values = {"owner": "ann", "lease_id": FIRST if op in (Op.RENEW, Op.RELEASE) else "", "mark": FIRST} | changes
-    return Call(op=op, started=at - 1, ended=at + 1, told=told, **values)
+    return Call(op=op, started=at - 1, ended=at + 1, result=result, **values)
 
 
 JOURNAL = [
@@ -43,11 +43,11 @@ JOURNAL = [
 CALLS = [
     call(Op.ACQUIRE, 1_000, shown=(shown(),)),
     call(Op.RENEW, 1_500, shown=(shown(expires=3_000),)),
-    call(Op.ACQUIRE, 1_600, Told.FAIL, owner="bob", mark="other"),
-    call(Op.LOOK, 2_000, shown=(shown(expires=3_000),)),
-    call(Op.RELEASE, 2_200, Told.FAIL, owner="bob"),
-    call(Op.RELEASE, 2_500, Told.UNKNOWN),
-    call(Op.RELEASE, 2_600, Told.FAIL),
+    call(Op.ACQUIRE, 1_600, CallResult.FAIL, owner="bob", mark="other"),
+    call(Op.READ, 2_000, shown=(shown(expires=3_000),)),
+    call(Op.RELEASE, 2_200, CallResult.FAIL, owner="bob"),
+    call(Op.RELEASE, 2_500, CallResult.UNKNOWN),
+    call(Op.RELEASE, 2_600, CallResult.FAIL),
     call(Op.ACQUIRE, 5_000, mark=SECOND, shown=(shown(SECOND),)),
 ]
 
@@ -65,14 +65,14 @@ BROKEN: dict[str, tuple[str, list[Call], list[JournalEntry]]] = {
     "one request, two answers": ("I2", [call(Op.ACQUIRE, 1_100, shown=(shown(lease_id=SECOND, fence="5000-0"),))], []),
     "another's renewal": ("I3", [call(Op.RENEW, 1_700, owner="bob")], []),
     "a release of what is over": ("I3", [call(Op.RELEASE, 2_700)], []),
-    "a living lease is not found": ("I3", [call(Op.RENEW, 2_000, Told.FAIL)], []),
+    "a living lease is not found": ("I3", [call(Op.RENEW, 2_000, CallResult.FAIL)], []),
     "nobody released it": ("I3", [], [entry(EntryKind.RELEASE, 5_500, SECOND)]),
     "released twice": ("I3", [call(Op.RELEASE, 2_499), call(Op.RELEASE, 2_500)], []),
     "something of a lease that is over": ("I3", [], [entry(EntryKind.RENEWAL, 2_600)]),
-    "a refusal beside a free proxy": ("I4", [call(Op.ACQUIRE, 4_000, Told.FAIL, mark="other")], []),
-    "a lease is shown behind its end": ("I4", [call(Op.LOOK, 6_500, shown=(shown(SECOND),))], []),
-    "another's lease is shown": ("I4", [call(Op.LOOK, 5_500, owner="bob", shown=(shown(SECOND),))], []),
-    "a living lease is not shown": ("I4", [call(Op.LOOK, 5_500)], []),
+    "a refusal beside a free proxy": ("I4", [call(Op.ACQUIRE, 4_000, CallResult.FAIL, mark="other")], []),
+    "a lease is shown behind its end": ("I4", [call(Op.READ, 6_500, shown=(shown(SECOND),))], []),
+    "another's lease is shown": ("I4", [call(Op.READ, 5_500, owner="bob", shown=(shown(SECOND),))], []),
+    "a living lease is not shown": ("I4", [call(Op.READ, 5_500)], []),
     "an end before its time": ("I4", [], [entry(EntryKind.EXPIRY, 5_500, SECOND)]),
     "a renewal that shortens": ("I5", [], [entry(EntryKind.RENEWAL, 5_500, SECOND, expires_ms=5_900)]),
     "a renewal past the total": ("I5", [], [entry(EntryKind.RENEWAL, 5_500, SECOND, expires_ms=8_001)]),

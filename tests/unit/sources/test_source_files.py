@@ -13,7 +13,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool.sources.api import PLACES, from_request, source_json
 from proxypool.sources.formats import parse
 from proxypool_client import source_files
-from proxypool_client.errors import LeaseLost, Refused, SourceFileError
+from proxypool_client.errors import ApiError, LeaseLost, SourceFileError
 from proxypool_client.source_files import Entry
 
 ROOT = Path(__file__).parents[3]
@@ -128,9 +128,9 @@ def test_an_unchanged_url_is_scraped_at_its_scheduled_time(current: dict[str, An
 
 def test_an_error_of_the_api_names_the_source_and_has_its_fields() -> None:
     problem = {"title": "Invalid request", "errors": [{"field": "parser", "message": "unknown"}]}
-    api = FakeApi({"GET /sources": {"sources": []}, "POST /sources": Refused(422, problem)})
+    api = FakeApi({"GET /sources": {"sources": []}, "POST /sources": ApiError(422, problem)})
 
-    with pytest.raises(Refused, match="source mine: Invalid request") as raised:
+    with pytest.raises(ApiError, match="source mine: Invalid request") as raised:
         list(source_files.send([Entry({"id": "m", "name": "mine", "parser": "no"})], api, scrape=True))
 
     assert raised.value.problem["errors"] == problem["errors"]

@@ -15,7 +15,7 @@ EVENTS_PER_CALL = 10
 
 
 class Event(StrEnum):
-    """The detail types."""
+    """The events by their detail type."""
 
     NEW_BATCH = "proxy.new_batch"
     POOL_LOW = "proxy.pool_low"

@@ -109,8 +109,8 @@ class Freezer:
         return total.checked >= self.settings.freeze_min_asked and total.percent < self.settings.thaw_percent
 
     def _freeze(self, sweep_id: str, total: FailureCount, now: datetime) -> None:
-        detail = {"asked": total.checked, "failed": total.failed, "at": clock.iso(now)}
+        detail = {"checked": total.checked, "failed": total.failed, "at": clock.iso(now)}
         if self.state.put_if_absent(FROZEN, {"sweep_id": sweep_id, **detail}):
             count(Metric.SCORES_FROZEN)
-            log.error("scores frozen", asked=total.checked, failed=total.failed)
+            log.error("scores frozen", checked=total.checked, failed=total.failed)
             publish(self.settings.need("event_bus"), Event.SCORES_FROZEN, detail)

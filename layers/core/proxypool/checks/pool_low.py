@@ -30,5 +30,5 @@ def _publish_once(state: StateTable, settings: Settings, filter_name: str, ready
     if ready >= threshold:
         state.delete(key)
     elif state.put_if_absent(key, now):
-        detail = {"filter": filter_name, "ready": ready, "mark": threshold, "at": now}
+        detail = {"filter": filter_name, "ready": ready, "threshold": threshold, "at": now}
         publish(settings.need("event_bus"), Event.POOL_LOW, detail)

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from proxypool_client.aio import AsyncPool
-from proxypool_client.errors import Refused
+from proxypool_client.errors import ApiError
 from proxypool_client.pool import Lease
 
 from proxypool.jobs.batcher import Batcher
@@ -66,7 +66,7 @@ class Leases:
         filters = json.loads(batch.filters)
         try:
             leases = await self.pool.acquire_many(len(keys), headers=self._headers(batch.owner), key=key, **filters)
-        except Refused:  # each submitter then calls `acquire`, which raises the reason
+        except ApiError:  # each submitter then calls `acquire`, which raises the reason
             leases = []
         return [*leases, *[None] * (len(keys) - len(leases))]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from proxypool_client.aio import AsyncPool
-from proxypool_client.bans import Finding, Rule, find
+from proxypool_client.bans import Finding, Rule, classify_response
+from proxypool_client.errors import ApiError as PoolRefused
 from proxypool_client.errors import PoolEmpty, PoolError, VersionConflict
-from proxypool_client.errors import Refused as PoolRefused
 from proxypool_client.outcome import Outcome
 from proxypool_client.pool import Lease
 from proxypool_client.sessions import Session
@@ -146,7 +146,7 @@ class Runner:
             must_not_contain=request.must_not_contain,
             empty_is_fine=request.method == "HEAD",
         )
-        result.finding = find(answer.status, answer.headers, answer.body, rule=rule)
+        result.finding = classify_response(answer.status, answer.headers, answer.body, rule=rule)
         result.answer = answer if result.finding.outcome is Outcome.OK else None
 
     async def _fetch_plain(self, url: str, domain: Domain, lease: Lease, result: RunResult) -> Answer | None:
@@ -215,12 +215,12 @@ class Runner:
 
     async def _save(self, session: Session, headers: dict[str, str]) -> None:
         """Saves the cookies, rebased on those that another holder saved in the meantime."""
-        self.cookies_dropped += session.jar.dropped(now=clock.now().timestamp())
+        self.cookies_dropped += session.jar.count_dropped(now=clock.now().timestamp())
         for _ in range(MAX_SAVES):
             try:
                 await self.pool.save(session, headers=headers)
             except VersionConflict:
-                session = session.over(await self.pool.session(session.id, headers=headers))
+                session = session.rebased_on(await self.pool.session(session.id, headers=headers))
                 await asyncio.sleep(0)
             except PoolRefused as refusal:
                 raise Requeue(WAIT_SECONDS, f"session_{refusal.type or refusal.status}") from refusal

@@ -105,7 +105,7 @@ async def _follow(hop: ProxyHop, proxy_url: str, page_request: PageRequest) -> A
         same_origin = (url.scheme, url.host, url.port) == (origin.scheme, origin.host, origin.port)
         message = HttpRequest(method=method, headers=_headers(page_request, url, same_origin=same_origin), body=body)
         response = await _send(hop, proxy_url, url, message, page_request)
-        page_request.jar.take(
+        page_request.jar.update(
             (value for name, value in response.headers if name == "set-cookie"), str(url), now=clock.now().timestamp()
         )
         headers = dict(response.headers)

@@ -177,7 +177,7 @@ def _count_stored(scraped: ScrapeResult, is_first: bool) -> None:
         count(Metric.LINES_REJECTED, sum(scraped.rejected.values()))
     count(Metric.PROXIES_DISCOVERED, scraped.new)
     count(Metric.PROXIES_UPDATED, scraped.updated)
-    count(Metric.PROXIES_HELD_BACK, sum(scraped.held_back.values()))
+    count(Metric.PROXIES_CAPPED, sum(scraped.held_back.values()))
 
 
 def _publish_suspect(
@@ -188,7 +188,7 @@ def _publish_suspect(
         "health": state.value,
         "reason": suspicion.value,
         "valid": scraped.valid,
-        "usual": source.usual,
+        "baseline": source.usual,
         "at": clock.iso(now),
     }
     publish(settings.need("event_bus"), Event.SOURCE_SUSPECT, detail)
