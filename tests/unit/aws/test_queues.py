@@ -30,6 +30,11 @@ def test_members_of_a_newer_version_are_ignored() -> None:
         ('{"v":1}', "source_id"),
         ('{"v":1,"source_id":5}', "source_id"),
         ('{"v":1,"source_id":"a","offset":true}', "offset"),
+        ('{"v":1,"source_id":"a","offset":-1}', "offset"),
+        ('{"v":1,"source_id":"a","offset":' + "9" * 40 + "}", "offset"),
+        ('{"v":1,"source_id":""}', "source_id"),  # DynamoDB takes no such key, and no other of the same call
+        ('{"v":1,"source_id":"' + "a" * 3_000 + '"}', "source_id"),
+        ('{"v":1,"source_id":"\\ud800"}', "source_id"),
     ],
 )
 def test_an_invalid_message_is_refused_with_the_reason(body: str, reason: str) -> None:

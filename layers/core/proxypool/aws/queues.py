@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from proxypool import aws
@@ -13,6 +13,8 @@ from proxypool.errors import MessageError, ProxyPoolError
 VERSION = 1
 MESSAGES_PER_CALL = 10
 MAX_DELAY_SECONDS = 900
+MAX_TEXT_BYTES = 1_024  # a key of S3; a job's key has less
+MAX_NUMBER = 2**53
 RECHECK_GROUP = "recheck"
 JOBS_GROUP = "jobs"
 
@@ -75,8 +77,20 @@ def decode(body: str, kind: type[_T]) -> _T:
         item = value.get(field.name, field.default)
         if not isinstance(item, expected) or isinstance(item, bool):
             raise MessageError(f"field {field.name} is missing or has another type")
+        if not _is_in_range(item, is_required=field.default is MISSING):
+            raise MessageError(f"field {field.name} is empty, too long or out of range")
         values[field.name] = item
     return kind(**values)
+
+
+def _is_in_range(value: object, *, is_required: bool) -> bool:
+    """Whether DynamoDB accepts the value in a key: one invalid key fails the whole call, and with it all other messages."""
+    if isinstance(value, int):
+        return 0 <= value <= MAX_NUMBER
+    try:
+        return is_required <= len(str(value).encode()) <= MAX_TEXT_BYTES
+    except UnicodeEncodeError:  # a lone surrogate
+        return False
 
 
 def send(queue_url: str, messages: Iterable[Message], *, group: str, delay_seconds: int = 0) -> int:
