@@ -252,12 +252,12 @@ def test_a_list_that_turns_to_garbage_is_suspect_and_not_taken(
     ]  # fmt: skip
     schema = json.loads((servers.ROOT / "events/bus/source.suspect.schema.json").read_text())
     jsonschema.validate(told[0][1], schema)
-    assert (pool.source().enabled, pool.source().barren) == (True, 4)
+    assert (pool.source().enabled, pool.source().empty_streak) == (True, 4)
 
     there.body = addresses(123).encode()
 
     assert pool.scrape().new == 1
-    assert (pool.source().health, pool.source().barren) == (Health.HEALTHY, 0)
+    assert (pool.source().health, pool.source().empty_streak) == (Health.HEALTHY, 0)
 
 
 def test_a_person_may_accept_a_list_that_changed_for_good(pool: Pool, there: ListServer) -> None:
@@ -282,7 +282,7 @@ def test_a_source_without_yield_slows_itself_down(pool: Pool) -> None:
     due = [pool.scheduler.scrape_all(now + timedelta(minutes=later))["count_enqueued"] for later in (40, 60)]
 
     assert due == [0, 1]
-    assert (pool.source().barren, pool.source().last_error) == (1, NO_ROWS)
+    assert (pool.source().empty_streak, pool.source().last_error) == (1, NO_ROWS)
 
 
 MAX_CALLS = 30

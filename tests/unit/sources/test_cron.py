@@ -142,8 +142,10 @@ def test_a_source_that_asked_for_a_pause_gets_it() -> None:
 def test_staleness_is_told_once_until_the_source_brings_something() -> None:
     """source.stale, once per staleness."""
     made = NOW - timedelta(hours=30)
-    told = Source(source_id="a", created_at=made, stale_told_at=NOW - timedelta(hours=5))
-    recovered = Source(source_id="a", created_at=made, stale_told_at=made, last_success_at=made + timedelta(hours=1))
+    told = Source(source_id="a", created_at=made, stale_notified_at=NOW - timedelta(hours=5))
+    recovered = Source(
+        source_id="a", created_at=made, stale_notified_at=made, last_success_at=made + timedelta(hours=1)
+    )
 
     assert is_newly_stale(Source(source_id="a", created_at=made), NOW, hours=24)
     assert not is_newly_stale(told, NOW, hours=24)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Protocol
-from proxypool.sources.api import PLACES, from_request
+from proxypool.sources.api import LOCATIONS, from_request
 from proxypool.sources.formats import parse
 from proxypool_client import source_files
 from proxypool_client.errors import SourceFileError
@@ -26,7 +26,7 @@ def test_the_example_has_every_kind_and_no_public_list_enabled() -> None:
 
     made = [from_request(e.body, settings=Settings(allow_loopback=True, allow_files=True), now=NOW) for e in entries]
 
-    assert {place for source in made for place in PLACES if getattr(source, place)} == set(PLACES)
+    assert {place for source in made for place in LOCATIONS if getattr(source, place)} == set(LOCATIONS)
     assert not [source for source in made if source.url and source.enabled]
     assert not [source for source in made if source.secret and source.enabled]
 

@@ -102,7 +102,7 @@ class Field:
     (its members are read apart).
     """
 
-    kind: type
+    kind: type = str
     default: Any = None
     required: bool = False
     minimum: float | None = None

@@ -1,4 +1,4 @@
-"""How a source is: from what its lists held to a state, and how long a barren one rests. Pure.
+"""How a source is: from what its lists held to a state, and how long one without working proxies backs off. Pure.
 
 A list that looks wrong is not taken: what the last good one brought stays. Failure to read a list changes no state, and
 nothing here disables a source: only a person does.
@@ -16,10 +16,10 @@ MIN_ROWS: Final = 100  # of fewer rows a share says nothing
 FAR_FEWER: Final = 0.25  # of what is usual
 MOSTLY_NEW: Final = 0.8  # of the list's rows
 ONE_NETWORK: Final = 0.3  # of the list's rows
-SUSPICIONS_TO_QUARANTINE: Final = 3
-USUAL_WEIGHT: Final = 0.3  # the weight of the newest list
-FIRST_REST: Final = timedelta(hours=1)
-LONGEST_REST: Final = timedelta(hours=24)
+ANOMALIES_TO_QUARANTINE: Final = 3
+BASELINE_WEIGHT: Final = 0.3  # the weight of the newest list
+FIRST_BACKOFF: Final = timedelta(hours=1)
+MAX_BACKOFF: Final = timedelta(hours=24)
 
 
 class Health(StrEnum):
@@ -48,20 +48,20 @@ class Sample:
     largest_network: int
 
 
-def health(*, enabled: bool, suspicions: int) -> Health:
-    """The state of a source whose last `suspicions` lists in a row looked wrong."""
+def health(*, enabled: bool, anomaly_streak: int) -> Health:
+    """The state of a source whose last `anomaly_streak` lists looked wrong."""
     if not enabled:
         return Health.DISABLED
-    if suspicions >= SUSPICIONS_TO_QUARANTINE:
+    if anomaly_streak >= ANOMALIES_TO_QUARANTINE:
         return Health.QUARANTINED
-    return Health.SUSPECT if suspicions else Health.HEALTHY
+    return Health.SUSPECT if anomaly_streak else Health.HEALTHY
 
 
-def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None:
-    """What looks wrong about a list of a source that had `successes` good ones with `usual` rows; None: nothing does."""
-    if successes < JUDGED_AFTER or max(usual, sample.valid) < MIN_ROWS:
+def suspicion(sample: Sample, *, baseline_rows: int, successes: int) -> Suspicion | None:
+    """The anomaly of a list, given `successes` earlier good lists with about `baseline_rows` rows; None if there is none."""
+    if successes < JUDGED_AFTER or max(baseline_rows, sample.valid) < MIN_ROWS:
         return None
-    if sample.valid < usual * FAR_FEWER:
+    if sample.valid < baseline_rows * FAR_FEWER:
         return Suspicion.FAR_FEWER_ROWS
     if sample.new is not None and sample.new >= sample.valid * MOSTLY_NEW:
         return Suspicion.MOSTLY_NEW
@@ -70,11 +70,11 @@ def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None
     return None
 
 
-def usual_rows(usual: int, successes: int, valid: int) -> int:
-    """What is usual once a good list of `valid` rows was added."""
-    return valid if not successes else round(usual + USUAL_WEIGHT * (valid - usual))
+def updated_baseline(baseline_rows: int, successes: int, valid: int) -> int:
+    """The baseline after a good list of `valid` rows."""
+    return valid if not successes else round(baseline_rows + BASELINE_WEIGHT * (valid - baseline_rows))
 
 
-def rest(barren: int) -> timedelta:
-    """The least time between two scrapes of a source whose last `barren` lists brought nothing that works; doubling."""
-    return min(FIRST_REST * 2 ** min(barren - 1, 10), LONGEST_REST) if barren else timedelta(0)
+def backoff(empty_streak: int) -> timedelta:
+    """Minimum time between two scrapes after `empty_streak` consecutive lists without a working proxy: 1 h, doubling up to 24 h."""
+    return min(FIRST_BACKOFF * 2 ** min(empty_streak - 1, 10), MAX_BACKOFF) if empty_streak else timedelta(0)
