@@ -170,7 +170,7 @@ def test_a_full_item_is_under_a_kilobyte() -> None:
         passed=123.4567, failed=12.3456, count=4_000, unpruned=1_100, failures_in_row=2, latency_ms=1234.5678,
         jitter_ms=123.4567, exit_ip="2001:db8:1111:2222:3333:4444:5555:6666", country="us", region="ca", asn=4_200_000_000,
         exits=tuple(f"2001:db8:1111:2222:3333:4444:5555:{n}666" for n in range(3)), anonymity=Anonymity.ELITE, https=True,
-        signed=True, basis=JudgeKind.CLOUDFRONT, reason=Reason.CONTENT_MISMATCH, blame="proxy", interval_seconds=604_800,
+        signed=True, anonymity_basis=JudgeKind.CLOUDFRONT, reason=Reason.CONTENT_MISMATCH, blame="proxy", interval_seconds=604_800,
         checks_since_full=5, targets={f"www.target{n}.example.com": TargetFact(verdict="banned", at=NOW) for n in range(8)},
         last_success_at=NOW,
     )  # fmt: skip

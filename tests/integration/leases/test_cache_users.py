@@ -76,7 +76,7 @@ def test_the_lease_function_keeps_sessions_of_its_own_pool(valkey_url: str) -> N
     """Sessions have separate slots, under the name of the pool."""
     with as_user(valkey_url, "LeaseUser", "main") as cache:
         sessions = Sessions(cache, 60, 600)
-        assert sessions.put("ann", "s1", body={}, version=0).version == 1
+        assert sessions.put("ann", "s1", content={}, version=0).version == 1
         assert sessions.get("ann", "s1").version == 1
         sessions.delete("ann", "s1")
         with pytest.raises(Unavailable):

@@ -44,7 +44,7 @@ def test_any_request_has_a_documented_answer_and_leaves_another_owners_leases(
     monkeypatch.setattr(app, "pool", lambda: pool)
     monkeypatch.setattr(app, "sessions", lambda: sessions)
     bobs = pool.acquire("bob", Request(ttl_seconds=900, session_id="shop"))[0]
-    sessions.put("bob", "shop", body=HELD, version=0)
+    sessions.put("bob", "shop", content=HELD, version=0)
 
     @given(case=OPERATIONS[route].as_strategy(generation_mode=mode))
     @settings(max_examples=20, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -60,4 +60,5 @@ def test_any_request_has_a_documented_answer_and_leaves_another_owners_leases(
     holds()
 
     assert pool.list_leases("bob") == bobs
-    assert sessions.get("bob", "shop").body == HELD
+    kept = sessions.get("bob", "shop")
+    assert {name: getattr(kept, name) for name in HELD} == HELD

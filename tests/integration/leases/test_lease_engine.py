@@ -204,7 +204,7 @@ def test_replayed_and_disordered_records_end_in_the_same_index(valkey_url: str) 
         for record in (*order, *order):
             index.upsert([record])
 
-        assert take(pool, country="fr").facts["country"] == "fr"
+        assert take(pool, country="fr").country == "fr"
         for country in ("us", "de"):
             with pytest.raises(PoolEmpty):
                 take(pool, country=country)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from proxypool.errors import PoolEmpty, QuotaExceeded
+from proxypool.http.fields import to_json
 from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import PIN_SECONDS, PIN_TOTAL_SECONDS, Lease, Pool, Request
 from proxypool.proxies.proxy import Status
@@ -94,7 +95,7 @@ def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_ur
 
     assert {lease.proxy_id for lease in leases} == {leases[0].proxy_id} != {first.proxy_id}
     assert [lease.moved for lease in (first, *leases)] == [False, True, False, False]
-    assert leases[0].json()["moved"] is True
+    assert to_json(leases[0])["moved"] is True
     assert first.id in {lease.id for lease in pool.list_leases("ann")}
 
 
@@ -144,9 +145,9 @@ def test_a_gateway_has_slots_and_each_session_its_own_name(valkey_url: str) -> N
     """Case 23: one row, two sessions with three leases each: two user names; others get different ones."""
     pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
 
-    names = {name: {take(pool, session=name).facts["proxy_url"] for _ in range(3)} for name in ("s1", "s2")}
+    names = {name: {take(pool, session=name).proxy_url for _ in range(3)} for name in ("s1", "s2")}
     single = pool.acquire("ann", Request(ttl_seconds=60, count=5))[0]
-    bob = [lease.facts["proxy_url"] for lease in single]
+    bob = [lease.proxy_url for lease in single]
 
     assert [len(urls) for urls in names.values()] == [1, 1]
     assert names["s1"] != names["s2"]
@@ -253,7 +254,7 @@ def test_a_session_of_a_gateway_that_gives_no_names_stays(valkey_url: str) -> No
 
 def url(lease: Lease) -> str:
     """The proxy with the session's name."""
-    return str(lease.facts["proxy_url"])
+    return lease.proxy_url
 
 
 def _others(lease: Lease) -> list[str]:

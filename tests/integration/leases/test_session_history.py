@@ -43,7 +43,7 @@ class Observation:
 
 def marks_of(session: Session) -> tuple[str, ...]:
     """A session of these tests holds its saves, in their order."""
-    return tuple(session.body["tokens"]["marks"].split())
+    return tuple(session.tokens["marks"].split())
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Worker:
     def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> CallResult:
         """The outcome as the worker knows it."""
         try:
-            assert self.sessions.put(owner, name, body=body, version=version).version == version + 1
+            assert self.sessions.put(owner, name, content=body, version=version).version == version + 1
         except VersionConflict:
             return CallResult.FAIL
         except Unavailable:
@@ -120,7 +120,7 @@ def test_sixteen_workers_with_faults_lose_no_update(valkey_url: str) -> None:
     sessions = Sessions(a_pool(valkey_url).cache, 600, 600)
     for owner in OWNERS:
         for name in (*NAMES, "known"):  # the scripts are loaded: short commands
-            sessions.put(owner, name, body={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
+            sessions.put(owner, name, content={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
             sessions.get(owner, name)
     with faulty_connection(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
         workers = [

@@ -82,27 +82,27 @@ def test_two_owners_save_sessions_of_one_name_concurrently(sessions: Sessions) -
     """Inputs 68 and 69, two owners in each."""
     session = name()
     for owner in ("ann", "bob"):
-        sessions.put(owner, session, body={"tokens": {"who": owner}}, version=0)
+        sessions.put(owner, session, content={"tokens": {"who": owner}}, version=0)
 
-    assert sessions.get("ann", session).body == {"tokens": {"who": "ann"}}
-    assert sessions.get("bob", session).body == {"tokens": {"who": "bob"}}
+    assert sessions.get("ann", session).tokens == {"who": "ann"}
+    assert sessions.get("bob", session).tokens == {"who": "bob"}
 
 
 def test_a_session_ends_after_its_idle_time(cache: Cache) -> None:
     """By the server's clock, which ages its key out."""
     sessions = Sessions(cache, 1, 600)
-    sessions.put("ann", "idle", body={}, version=0)
+    sessions.put("ann", "idle", content={}, version=0)
     time.sleep(1.1)
 
     with pytest.raises(NotFound):
         sessions.get("ann", "idle")
-    assert sessions.put("ann", "idle", body={}, version=0).version == 1
+    assert sessions.put("ann", "idle", content={}, version=0).version == 1
 
 
 def test_a_session_ends_after_its_life_however_often_it_is_used(cache: Cache, clock: Clock) -> None:
     clock.stop()
     sessions, left = Sessions(cache, 60, 100), []
-    sessions.put("ann", "short", body={}, version=0)
+    sessions.put("ann", "short", content={}, version=0)
 
     for _ in range(2):
         clock.move(seconds=45)
@@ -117,17 +117,17 @@ def test_a_session_ends_after_its_life_however_often_it_is_used(cache: Cache, cl
 def test_a_shorter_maximum_life_ends_older_sessions(cache: Cache) -> None:
     """Independent of the TTL of its key; the name can be used again."""
     session = name()
-    Sessions(cache, 60, 600).put("ann", session, body={}, version=0)
+    Sessions(cache, 60, 600).put("ann", session, content={}, version=0)
 
     with pytest.raises(NotFound):
         Sessions(cache, 60, 0).get("ann", session)
 
-    assert Sessions(cache, 60, 600).put("ann", session, body={}, version=0).version == 1
+    assert Sessions(cache, 60, 600).put("ann", session, content={}, version=0).version == 1
 
 
 def test_a_use_extends_the_session(cache: Cache) -> None:
     sessions, session = Sessions(cache, 600, 9_000), name()
-    sessions.put("ann", session, body={}, version=0)
+    sessions.put("ann", session, content={}, version=0)
     key = sessions._key("ann", session)
     cache.command("EXPIRE", key, 60)
 
@@ -138,8 +138,8 @@ def test_a_use_extends_the_session(cache: Cache) -> None:
 def test_a_body_of_another_schema_is_no_session(sessions: Sessions) -> None:
     """Input 70: a session of an unknown schema version is treated as absent; nothing is unpickled."""
     session = name()
-    sessions.put("ann", session, body={"v": 99}, version=0)
-    sessions.put("bob", session, body={"tokens": {}}, version=0)
+    sessions.put("ann", session, content={"v": 99}, version=0)
+    sessions.put("bob", session, content={"tokens": {}}, version=0)
 
     with pytest.raises(NotFound):
         sessions.get("ann", session)
@@ -148,7 +148,7 @@ def test_a_body_of_another_schema_is_no_session(sessions: Sessions) -> None:
 
 def test_another_version_is_a_conflict(sessions: Sessions) -> None:
     with pytest.raises(VersionConflict):
-        sessions.put("ann", name(), body={}, version=3)
+        sessions.put("ann", name(), content={}, version=3)
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_the_yield_and_the_exclusive_count_are_updated_by_the_daily_read(pool: P
     pool.scrape(days=1.01)
 
     source = pool.source()
-    assert (source.exclusive, source.aged, source.alive, source.alive_yield) == (3, 4, 1, 0.25)
+    assert (source.exclusive, source.aged_count, source.alive, source.alive_yield) == (3, 4, 1, 0.25)
 
 
 def _validations(pool: Pool) -> list[ValidateMessage]:

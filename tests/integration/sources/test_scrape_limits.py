@@ -250,12 +250,12 @@ def test_a_suspicious_list_is_reported_and_not_stored(pool: Pool, server: ListSe
     ]  # fmt: skip
     schema = json.loads((servers.ROOT / "events/bus/source.suspect.schema.json").read_text())
     jsonschema.validate(events[0][1], schema)
-    assert (pool.source().enabled, pool.source().barren) == (True, 4)
+    assert (pool.source().enabled, pool.source().empty_streak) == (True, 4)
 
     server.body = addresses(123).encode()
 
     assert pool.scrape().new == 1
-    assert (pool.source().health, pool.source().barren) == (Health.HEALTHY, 0)
+    assert (pool.source().health, pool.source().empty_streak) == (Health.HEALTHY, 0)
 
 
 def test_an_operator_can_accept_a_changed_list(pool: Pool, server: ListServer) -> None:
@@ -280,7 +280,7 @@ def test_a_source_without_yield_is_scraped_less_often(pool: Pool) -> None:
     due = [pool.scheduler.scrape_all(now + timedelta(minutes=later))["count_enqueued"] for later in (40, 60)]
 
     assert due == [0, 1]
-    assert (pool.source().barren, pool.source().last_error) == (1, NO_ROWS)
+    assert (pool.source().empty_streak, pool.source().last_error) == (1, NO_ROWS)
 
 
 MAX_CALLS = 30

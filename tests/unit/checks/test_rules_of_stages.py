@@ -285,7 +285,7 @@ def test_explain_announces_a_full_check_for_a_new_target_rule() -> None:
 
 
 def test_explain_gives_reasons_and_the_next_check() -> None:
-    good = CheckFacts(passed=9, count=9, latency_ms=100, signed=True, basis="raw",
+    good = CheckFacts(passed=9, count=9, latency_ms=100, signed=True, anonymity_basis="raw",
                       targets={"shop.example": TargetFact(verdict="banned", at=NOW)})  # fmt: skip
     bad = CheckFacts(passed=1, failed=1, count=2, failures_in_row=1, reason="timeout", blame="proxy", tampered=True)
     at = NOW + timedelta(seconds=600)

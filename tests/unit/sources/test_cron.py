@@ -142,9 +142,12 @@ def test_a_source_is_not_scraped_during_a_requested_pause() -> None:
 def test_staleness_is_reported_once_until_the_next_success() -> None:
     """source.stale, once per staleness."""
     created_at = NOW - timedelta(hours=30)
-    notified = Source(source_id="a", created_at=created_at, stale_told_at=NOW - timedelta(hours=5))
+    notified = Source(source_id="a", created_at=created_at, stale_notified_at=NOW - timedelta(hours=5))
     recovered = Source(
-        source_id="a", created_at=created_at, stale_told_at=created_at, last_success_at=created_at + timedelta(hours=1)
+        source_id="a",
+        created_at=created_at,
+        stale_notified_at=created_at,
+        last_success_at=created_at + timedelta(hours=1),
     )
 
     assert is_newly_stale(Source(source_id="a", created_at=created_at), NOW, hours=24)

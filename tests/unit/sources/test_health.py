@@ -1,4 +1,4 @@
-"""Health of a source: rules for suspicious lists, the resulting state, and the backoff."""
+"""The health rule: the anomalies of a list, the health of its source, and the backoff of one without working proxies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.sources import health
-from proxypool.sources.health import Health, Sample, Suspicion, backoff, suspicion, usual_rows
+from proxypool.sources.health import Health, Sample, Suspicion, backoff, suspicion, updated_baseline
 
 COUNT = st.integers(0, 1_000_000)
 
@@ -18,11 +18,11 @@ def _sample(valid: int = 500, new: int | None = 0, largest_network: int = 1) -> 
 
 
 @pytest.mark.parametrize(
-    ("sample", "usual", "successes", "expected"),
+    ("sample", "baseline", "successes", "wrong"),
     [
         (_sample(), 500, 3, None),
         (_sample(valid=0), 500, 3, Suspicion.FAR_FEWER_ROWS),  # a challenge page
-        (_sample(valid=0), 500, 2, None),  # no baseline yet
+        (_sample(valid=0), 500, 2, None),  # too early for a baseline
         (_sample(valid=124), 500, 3, Suspicion.FAR_FEWER_ROWS),
         (_sample(valid=125), 500, 3, None),  # a quarter is not far fewer
         (_sample(valid=0), 99, 3, None),  # a short list may be empty once
@@ -35,21 +35,19 @@ def _sample(valid: int = 500, new: int | None = 0, largest_network: int = 1) -> 
         (_sample(valid=40, largest_network=40), 60, 9, None),
     ],
 )
-def test_a_list_is_suspicious_by_the_rules(
-    sample: Sample, usual: int, successes: int, expected: Suspicion | None
-) -> None:
-    """Input 25, case 31: far fewer rows, 80 % new, 30 % in one /24; from the fourth list and 100 rows on."""
-    assert suspicion(sample, usual=usual, successes=successes) is expected
+def test_a_list_looks_wrong_by_the_rule(sample: Sample, baseline: int, successes: int, wrong: Suspicion | None) -> None:
+    """Input 25, case 31: far fewer rows, 80 % new at once, 30 % in one /24; from the fourth list, from 100 rows on."""
+    assert suspicion(sample, baseline_rows=baseline, successes=successes) is wrong
 
 
 @given(COUNT, st.none() | COUNT, COUNT, COUNT, st.integers(0, 2))
-def test_no_list_is_suspicious_before_the_fourth(
-    valid: int, new: int | None, largest: int, usual: int, successes: int
+def test_nothing_looks_wrong_before_the_fourth_list(
+    valid: int, new: int | None, largest: int, baseline: int, successes: int
 ) -> None:
     """Input 25."""
     sample = Sample(valid=valid, new=new, largest_network=largest)
 
-    assert suspicion(sample, usual=usual, successes=successes) is None
+    assert suspicion(sample, baseline_rows=baseline, successes=successes) is None
 
 
 @given(COUNT, COUNT)
@@ -57,29 +55,29 @@ def test_an_unchanged_list_is_never_suspicious(valid: int, successes: int) -> No
     """For any length: no new rows, the usual number of rows, several networks."""
     sample = Sample(valid=valid, new=0, largest_network=valid // 4)
 
-    assert suspicion(sample, usual=valid, successes=successes) is None
+    assert suspicion(sample, baseline_rows=valid, successes=successes) is None
 
 
 @given(st.integers(0, 1000))
-def test_three_suspicious_lists_in_a_row_quarantine_a_source(suspicions: int) -> None:
-    """Input 25: suspect first, quarantined after three in a row, disabled only by a person."""
-    state = health.health(enabled=True, suspicions=suspicions)
+def test_only_a_person_disables_and_three_in_a_row_quarantine(streak: int) -> None:
+    """Input 25: suspect first, quarantined after three in a row."""
+    state = health.health(enabled=True, anomaly_streak=streak)
 
-    assert state is (Health.HEALTHY if not suspicions else Health.SUSPECT if suspicions < 3 else Health.QUARANTINED)
-    assert health.health(enabled=False, suspicions=suspicions) is Health.DISABLED
+    assert state is (Health.HEALTHY if not streak else Health.SUSPECT if streak < 3 else Health.QUARANTINED)
+    assert health.health(enabled=False, anomaly_streak=streak) is Health.DISABLED
 
 
 @given(COUNT, st.integers(0, 100), COUNT)
-def test_the_usual_row_count_is_between_the_old_one_and_the_new_list(usual: int, successes: int, valid: int) -> None:
-    """A moving average, which starts with the first list."""
-    now = usual_rows(usual, successes, valid)
+def test_the_baseline_moves_towards_the_newest_list(baseline: int, successes: int, valid: int) -> None:
+    """A smoothed mean; the first list says it all."""
+    now = updated_baseline(baseline, successes, valid)
 
-    assert now == valid if not successes else min(usual, valid) <= now <= max(usual, valid)
+    assert now == valid if not successes else min(baseline, valid) <= now <= max(baseline, valid)
 
 
 @given(st.integers(0, 10_000))
-def test_the_backoff_of_a_source_without_yield_grows_up_to_a_day(barren: int) -> None:
-    """Sources without yield are scraped less often."""
+def test_the_backoff_of_a_source_without_working_proxies_grows_up_to_a_day(streak: int) -> None:
+    """Zero yield slows a source down."""
     assert backoff(0) == timedelta(0)
-    assert backoff(barren) <= backoff(barren + 1) <= timedelta(hours=24)
+    assert backoff(streak) <= backoff(streak + 1) <= timedelta(hours=24)
     assert backoff(1) == timedelta(hours=1)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from proxypool.config.settings import Settings
+from proxypool.http.fields import to_json
 from proxypool.proxies.proxy import Protocol
-from proxypool.sources.api import PLACES, from_request, source_json
+from proxypool.sources.api import LOCATIONS, from_request
 from proxypool.sources.formats import parse
 from proxypool_client import source_files
 from proxypool_client.errors import ApiError, LeaseLost, SourceFileError
@@ -28,7 +29,7 @@ def test_the_example_has_every_kind_and_no_public_list_enabled() -> None:
     bodies = [e.body | ({"inline": "x"} if e.serve else {}) for e in entries]
     made = [from_request(body, settings=Settings(allow_loopback=True, allow_files=True), now=NOW) for body in bodies]
 
-    assert {place for source in made for place in PLACES if getattr(source, place)} == set(PLACES)
+    assert {place for source in made for place in LOCATIONS if getattr(source, place)} == set(LOCATIONS)
     assert not [source for source in made if source.url and source.enabled]
     assert not [source for source in made if source.secret and source.enabled]
 
@@ -66,7 +67,7 @@ class FakeApi:
 def shown(**values: Any) -> dict[str, Any]:
     """A source as the API returns it, by default one with a URL that was scraped without an error."""
     source = from_request({"id": "a", "url": "https://a.example/"}, settings=Settings(), now=NOW)
-    return {**source_json(source), "last_success_at": "2026-11-30T00:00:00Z", **values}
+    return {**to_json(source), "last_success_at": "2026-11-30T00:00:00Z", **values}
 
 
 def test_an_existing_source_is_updated_and_a_disabled_one_is_not_scraped() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
-from proxypool.sources.api import changes_from_request, from_request, source_json
+from proxypool.http.fields import to_json
+from proxypool.sources.api import changes_from_request, from_request
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
@@ -64,14 +65,14 @@ def test_an_edit_clears_the_etag_and_touches_only_what_it_names() -> None:
     changes = changes_from_request({"enabled": False}, source, settings=Settings())
 
     assert {"enabled": False, "etag": "", "last_modified": "", "body_hash": "", "claim": 0}.items() <= changes.items()
-    assert not {"name", "tags", "usual", "successes"} & changes.keys()
+    assert not {"name", "tags", "baseline_rows", "successes"} & changes.keys()
 
 
 def test_an_answer_does_not_show_the_inline_list() -> None:
     """I19: it may hold passwords."""
     source = from_request({"inline": "u:s3cret@198.51.100.1:80"}, settings=Settings(), now=NOW)
 
-    assert "s3cret" not in str(source_json(source))
+    assert "s3cret" not in str(to_json(source))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_an_answer_shows_health_and_no_header_value() -> None:
     body = {"url": "https://a.example/?{secret}", "secret": "proxypool/sources/x", "headers": ["X-Key: pasted"]}
     source = from_request(body, settings=Settings(), now=NOW)
 
-    shown = source_json(replace(source, suspicions=3, suspicion="mostly_new", aged=4, alive=1, trend=(5, 6)))
+    shown = to_json(replace(source, anomaly_streak=3, suspicion="mostly_new", aged_count=4, alive=1, trend=(5, 6)))
 
     assert (shown["health"], shown["suspicion"], shown["alive_yield"], shown["trend"]) == (
         "quarantined", "mostly_new", 0.25, [5, 6],
@@ -120,5 +121,5 @@ def test_a_moved_or_accepted_source_loses_its_baseline_and_a_renamed_one_does_no
     source = from_request({"inline": "x"}, settings=Settings(), now=NOW)
 
     assert changes_from_request({"inline": "y"}, source, settings=Settings())["successes"] == 0
-    assert changes_from_request({"accept": True}, source, settings=Settings())["suspicions"] == 0
+    assert changes_from_request({"accept": True}, source, settings=Settings())["anomaly_streak"] == 0
     assert "successes" not in changes_from_request({"name": "new"}, source, settings=Settings())

@@ -12,6 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, cast
 
+from pynamodb.attributes import (
+    Attribute,
+    BooleanAttribute,
+    JSONAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
 from pynamodb.exceptions import DeleteError, PutError, UpdateError
 from pynamodb.models import Model
 
@@ -30,6 +38,10 @@ NOT_APPLIED = ("ConditionalCheckFailed", "DuplicateItem")  # error codes of a fa
 TRIES = 5
 FIRST_WAIT_SECONDS = 0.1  # doubles with each retry; jittered by a factor of 0.5 to 1
 
+_ATTRIBUTES: Mapping[type, type[Attribute[Any]]] = {
+    str: UnicodeAttribute, int: NumberAttribute, float: NumberAttribute, bool: BooleanAttribute, set: UnicodeSetAttribute,
+    list: JSONAttribute, dict: JSONAttribute,
+}  # fmt: skip
 _M = TypeVar("_M", bound=Model)
 _bind_lock = threading.Lock()
 
@@ -50,6 +62,25 @@ class StatementRefused(ProxyPoolError):
         self.code = code
 
 
+def with_attributes(attributes: Mapping[str, tuple[str, type]]) -> Callable[[type[_M]], type[_M]]:
+    """Adds optional attributes to a model: field name → (attribute name, type of its value). Those that the model has stay.
+
+    A model that uses such an attribute in a condition declares it by an annotation alone, e.g. `state: UnicodeAttribute`.
+    """
+
+    def complete(model: type[_M]) -> type[_M]:
+        return _subclass(
+            model,
+            {
+                name: _ATTRIBUTES[kind](attr_name=attribute, null=True)
+                for name, (attribute, kind) in attributes.items()
+                if name not in model.get_attributes()
+            },
+        )
+
+    return complete
+
+
 @cache
 def bind(model: type[_M], table_name: str) -> type[_M]:
     """A subclass of the model, bound to a table; cached per process. The model itself has no table name.
@@ -57,16 +88,16 @@ def bind(model: type[_M], table_name: str) -> type[_M]:
     pynamodb creates a client per model, which takes 100 ms each. The shared client is set through a private attribute,
     because there is no public one.
     """
-    namespace = {
-        "__module__": model.__module__,
-        "__doc__": model.__doc__,
-        "Meta": type("Meta", (), {"table_name": table_name}),
-        "DoesNotExist": model.DoesNotExist,  # else `except model.DoesNotExist` would not catch the subclass's
-    }
     with _bind_lock:
-        bound = cast(type[_M], type(cast(type, model))(model.__name__, (model,), namespace))
+        bound = _subclass(model, {"Meta": type("Meta", (), {"table_name": table_name})})
         bound._get_connection().connection._client = aws.client("dynamodb")
     return bound
+
+
+def _subclass(model: type[_M], namespace: Mapping[str, Any]) -> type[_M]:
+    """A subclass of the same name. It has the same DoesNotExist: `except model.DoesNotExist` must catch the subclass's."""
+    same = {"__module__": model.__module__, "__doc__": model.__doc__, "DoesNotExist": model.DoesNotExist}
+    return cast(type[_M], type(cast(type, model))(model.__name__, (model,), {**same, **namespace}))
 
 
 def find(model: type[_M], hash_key: str) -> _M | None:

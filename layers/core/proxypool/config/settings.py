@@ -44,7 +44,7 @@ _job = partial(_number, "Jobs")
 _keep = partial(_number, "Retention")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # the cold start of `lease` pays for the rest
 class Settings:
     """The settings of one deployment. A text without a default is "" in functions that do not need it."""
 

@@ -106,7 +106,7 @@ class Field:
     dict (whose members are validated separately).
     """
 
-    kind: type
+    kind: type = str
     default: Any = None
     required: bool = False
     minimum: float | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, VersionConflict
 from proxypool.http.caller import Right
+from proxypool.http.fields import schema
 from proxypool.http.operation import (
     ANYTHING,
     BOOLEAN,
@@ -21,59 +21,44 @@ from proxypool.http.operation import (
     array,
     nullable,
     object_,
-    one_of,
     ref,
 )
 from proxypool.http.web import schema_of
-from proxypool.jobs.api import JOB_ID, MAX_BODY_BYTES, MAX_JOBS, job_fields
+from proxypool.jobs.api import MAX_BODY_BYTES, MAX_JOBS, job_fields
 from proxypool.jobs.fetch.domains import DOMAIN_FIELDS, DOMAIN_NAME
-from proxypool.jobs.job import JobState
+from proxypool.jobs.job import JOB_ID, Job, JobState
 from proxypool.jobs.service import QUERY_FIELDS, Jobs
 
-SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Job": object_(
-        id=TEXT,
-        state=one_of(*JobState),
-        url=TEXT,
-        method=TEXT,
-        session_id=nullable(TEXT),
-        batch=nullable(TEXT),
-        runs=INTEGER,
-        replays=INTEGER,
-        attempts=INTEGER,
-        max_attempts=INTEGER,
-        processed=BOOLEAN,
-        reason=nullable(TEXT),
-        received_bytes=INTEGER,
-        created_at=INSTANT,
-        updated_at=INSTANT,
-    ),
-    "JobId": object_(id=TEXT),
-    "Result": {
-        "type": "object",
-        "properties": {
-            "job_id": TEXT,
-            "url": TEXT,
-            "status": INTEGER,
-            "headers": {"type": "object"},
-            "fetched_at": INSTANT,
-            "exit_ip": nullable(TEXT),
-            "proxy_id": nullable(TEXT),
-            "attempts": INTEGER,
-            "robots_ignored": {**TEXT, "description": "The operator's reason, where robots.txt was not asked"},
-            "data": ANYTHING,
-            "error": {**TEXT, "description": "Why the transform failed; `data` is the raw page then"},
-            "expires_in_seconds": {**INTEGER, "description": "Of `url`, where the result is too large for an answer"},
+
+def schemas() -> Mapping[str, Schema]:
+    """The schemas of the answers."""
+    return {
+        "Job": schema(Job),
+        "JobId": object_(id=TEXT),
+        "Result": {
+            "type": "object",
+            "properties": {
+                "job_id": TEXT,
+                "url": TEXT,
+                "status": INTEGER,
+                "headers": {"type": "object"},
+                "fetched_at": INSTANT,
+                "exit_ip": nullable(TEXT),
+                "proxy_id": nullable(TEXT),
+                "attempts": INTEGER,
+                "robots_ignored": {**TEXT, "description": "The operator's reason, where robots.txt was not asked"},
+                "data": ANYTHING,
+                "error": {**TEXT, "description": "Why the transform failed; `data` is the raw page then"},
+                "expires_in_seconds": {**INTEGER, "description": "Of `url`, where the result is too large for an answer"},
+            },
+            "required": ["url"],
         },
-        "required": ["url"],
-    },
-    "Domain": object_(
-        name=TEXT, requests_per_second=NUMBER, concurrency=INTEGER, robots=BOOLEAN, reason=TEXT, rotate_denied=BOOLEAN,
-        allow_http=BOOLEAN,
-    ),
-    "Batch": object_(id=TEXT, progress=FRACTION, jobs=INTEGER, states=object_(**{state.value: INTEGER for state in JobState})),
-}  # fmt: skip
-"""The shapes of the answers."""
+        "Domain": object_(
+            name=TEXT, requests_per_second=NUMBER, concurrency=INTEGER, robots=BOOLEAN, reason=TEXT, rotate_denied=BOOLEAN,
+            allow_http=BOOLEAN,
+        ),
+        "Batch": object_(id=TEXT, progress=FRACTION, jobs=INTEGER, states=object_(**{state.value: INTEGER for state in JobState})),
+    }  # fmt: skip
 
 
 def operations(settings: Settings) -> tuple[Operation[Jobs], ...]:

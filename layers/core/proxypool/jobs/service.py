@@ -13,10 +13,11 @@ from proxypool import clock
 from proxypool.aws import queues
 from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, Invalid, NotFound, VersionConflict
+from proxypool.http.fields import to_json
 from proxypool.http.web import Field
-from proxypool.jobs.api import JOB_ID, is_job_id, job_json, read_jobs
+from proxypool.jobs.api import is_job_id, read_jobs
 from proxypool.jobs.fetch.domains import DOMAIN_NAME, Domains
-from proxypool.jobs.job import Job, JobState, job_key
+from proxypool.jobs.job import JOB_ID, Job, JobState, job_key
 from proxypool.jobs.store.result import Results
 from proxypool.jobs.store.table import JobTable
 
@@ -51,7 +52,7 @@ class Jobs:
 
     def show(self, owner: str, job_id: str) -> dict[str, Any]:
         """One job; raises NotFound."""
-        return job_json(self._job(owner, job_id))
+        return to_json(self._job(owner, job_id))
 
     def result(self, owner: str, job_id: str) -> dict[str, Any]:
         """The result of the last run that produced one; raises NotFound."""
@@ -66,7 +67,7 @@ class Jobs:
         after = _parse_page_token(query["next"], owner) if query["next"] else None
         state = JobState(query["state"])
         jobs, last = self.jobs.page(owner, state, batch=query["batch"], limit=PAGE_SIZE, after=after)
-        return {"jobs": [job_json(job) for job in jobs], "next": last and _page_token(last)}
+        return {"jobs": [to_json(job) for job in jobs], "next": last and _page_token(last)}
 
     def replay(self, owner: str, job_id: str) -> dict[str, Any]:
         """Runs a finished job again; raises NotFound, or VersionConflict if it is running."""
@@ -77,7 +78,7 @@ class Jobs:
         queues.send(
             self.settings.need("fetch_queue_url"), [queues.FetchMessage(job_key=job.key)], group=queues.JOBS_GROUP
         )
-        return job_json(replayed or job)
+        return to_json(replayed or job)
 
     def delete(self, owner: str, job_id: str) -> None:
         """Removes a job and its result; raises NotFound."""

@@ -12,6 +12,7 @@ from proxypool import clock
 from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
 from proxypool.http import web
+from proxypool.http.fields import to_json
 from proxypool.http.operation import ApiRequest, Reply
 from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Pool, Request, Strategy
@@ -80,23 +81,23 @@ def acquire(request: ApiRequest[Pool]) -> Reply:
         raise Invalid([{"field": "count", "message": "must be 1 with session_id"}])
     key = request.headers[KEY_HEADER] or ""
     leases, repeated = request.service.acquire(request.caller.owner, _request(values), key=key)
-    body = {"leases": [lease.json() for lease in leases]} if values["count"] > 1 else leases[0].json()
+    body = {"leases": [to_json(lease) for lease in leases]} if values["count"] > 1 else to_json(leases[0])
     return Reply(200 if repeated else 201, body)
 
 
 def list_leases(request: ApiRequest[Pool]) -> dict[str, Any]:
     """GET /leases."""
-    return {"leases": [lease.json() for lease in request.service.list_leases(request.caller.owner)]}
+    return {"leases": [to_json(lease) for lease in request.service.list_leases(request.caller.owner)]}
 
 
 def read_lease(request: ApiRequest[Pool]) -> dict[str, Any]:
     """GET /leases/{id}; raises NotFound."""
-    return request.service.get(request.caller.owner, request.id).json()
+    return to_json(request.service.get(request.caller.owner, request.id))
 
 
 def renew(request: ApiRequest[Pool]) -> dict[str, Any]:
     """POST /leases/{id}/renew; raises NotFound."""
-    return request.service.renew(request.caller.owner, request.id, request.body["ttl_seconds"]).json()
+    return to_json(request.service.renew(request.caller.owner, request.id, request.body["ttl_seconds"]))
 
 
 def drop(request: ApiRequest[Pool]) -> None:

@@ -37,7 +37,7 @@ class Compare(StrEnum):
     AT_MOST = "at_most"  # its number is not above the requested one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Need:
     """One condition on a ready member."""
 
@@ -59,7 +59,7 @@ class Need:
         return found is not None and int(found[1]) <= int(self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Filter:
     """One filter. Without a `key` the ready sets or their scores answer it, and no value is stored in the member.
 

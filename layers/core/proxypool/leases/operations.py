@@ -3,71 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, Paused, PoolEmpty, QuotaExceeded, Rebuilding, VersionConflict
 from proxypool.http import caller
 from proxypool.http.caller import Right
-from proxypool.http.operation import (
-    BOOLEAN,
-    FRACTION,
-    INSTANT,
-    INTEGER,
-    TEXT,
-    Operation,
-    Schema,
-    array,
-    nullable,
-    object_,
-    one_of,
-    ref,
-)
+from proxypool.http.fields import schema
+from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, object_, ref
 from proxypool.http.router import Mount, Router
 from proxypool.http.web import Event
 from proxypool.leases import api
-from proxypool.leases.pool import Pool
+from proxypool.leases.pool import Lease, Pool
 from proxypool.leases.sessions import api as session_api
-from proxypool.leases.sessions.store import SESSION_ID, Sessions
-from proxypool.proxies.proxy import Anonymity, Protocol
+from proxypool.leases.sessions.store import SESSION_ID, Session, Sessions
 
-_LEASE: Final = object_(
-    id=TEXT,
-    proxy_id=TEXT,
-    proxy_url={**TEXT, "description": "With the proxy's credentials, percent-encoded"},
-    protocol=one_of(*Protocol),
-    exit_ip=nullable(TEXT),
-    country=nullable(TEXT),
-    anonymity=nullable(one_of(*Anonymity)),
-    score=FRACTION,
-    fence={
-        **TEXT,
-        "description": "`ms-seq`: two numbers that only grow for one proxy",
-        "pattern": "^[0-9]+-[0-9]+$",
-    },
-    expires_at=INSTANT,
-    ttl_seconds={**INTEGER, "description": "From the grant to the end"},
-)
-_OF_A_SESSION: Final[Mapping[str, Schema]] = {
-    "session_id": {**TEXT, "description": "Only where the lease is a session's"},
-    "moved": {
-        **BOOLEAN,
-        "description": "Likewise: whether the session has just left the proxy that it had, or its name there",
-    },
-}
 
-SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Lease": {**_LEASE, "properties": _LEASE["properties"] | _OF_A_SESSION},
-    "Leases": object_(leases=array(ref("Lease"))),
-    "SavedSession": object_(id=TEXT, version=INTEGER, ttl_seconds=INTEGER),
-    "Session": object_(
-        id=TEXT,
-        version=INTEGER,
-        ttl_seconds=INTEGER,
-        **{name: session_api.MEMBERS[name] for name in ("cookies", "tokens", "headers")},
-    ),
-}
-"""The shapes of the answers."""
+def schemas() -> Mapping[str, Schema]:
+    """The schemas of the answers. A function: the lease function does not need them."""
+    session = schema(Session)
+    return {
+        "Lease": schema(Lease),
+        "Leases": object_(leases=array(ref("Lease"))),
+        "SavedSession": object_(**{name: session["properties"][name] for name in ("id", "version", "ttl_seconds")}),
+        "Session": session,
+    }
 
 
 def lease_operations(settings: Settings) -> tuple[Operation[Pool], ...]:

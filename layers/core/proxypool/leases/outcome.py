@@ -27,7 +27,7 @@ class TargetResult(StrEnum):
     UNKNOWN = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Effect:
     """The effect of an outcome; the exit is not used for the target for `cool_seconds`."""
 

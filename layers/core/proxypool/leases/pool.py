@@ -9,16 +9,15 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 from urllib.parse import quote
 
 from proxypool_client.outcome import Outcome
 
-from proxypool import clock
 from proxypool.errors import (
     MAX_RETRY_AFTER_SECONDS,
     RETRY_AFTER_SECONDS,
@@ -30,6 +29,9 @@ from proxypool.errors import (
     Rebuilding,
     Unavailable,
 )
+from proxypool.http.codec import Meta
+from proxypool.http.fields import load
+from proxypool.http.operation import BOOLEAN, FRACTION, INTEGER, Schema
 from proxypool.leases.filters import needs, ready_sets
 from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, TargetResult, cool_seconds
 from proxypool.leases.redis.cache import ANSWER_SECONDS, Cache
@@ -55,7 +57,7 @@ class Strategy(StrEnum):
     RANDOM = "random"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Request:
     """A request for leases: filters (filters.py; None, False, 0, "" and () do not filter) and how many.
 
@@ -89,34 +91,41 @@ class Request:
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Lease:
     """A live lease. `fence` is the id of the grant's journal entry, two numbers `ms-seq` that always increase."""
 
-    id: str
-    proxy_id: str
-    fence: str
+    # fmt: off
+    id: str = field(metadata=Meta(shown={}))
+    proxy_id: str = field(metadata=Meta(shown={}))
+    proxy_url: str = field(metadata=Meta(shown={"description": "With the proxy's credentials, percent-encoded"}))
+    protocol: Protocol = field(metadata=Meta(shown={}))
+    exit_ip: str | None = field(default=None, metadata=Meta(shown={}))
+    country: str | None = field(default=None, metadata=Meta(shown={}))
+    anonymity: Anonymity | None = field(default=None, metadata=Meta(shown={}))
+    score: float = field(metadata=Meta(shown=FRACTION))
+    fence: str = field(metadata=Meta(shown={
+        "description": "`ms-seq`: two numbers that only grow for one proxy", "pattern": "^[0-9]+-[0-9]+$",
+    }))
     granted_at: datetime
-    expires_at: datetime
-    facts: dict[str, Any]  # proxy_url, protocol, exit_ip, country, anonymity, score
-    session_id: str = ""
-    moved: bool = False  # the session has just left its previous proxy
+    expires_at: datetime = field(metadata=Meta(shown={}))
+    session_id: str = field(default="", metadata=Meta(
+        optional=True, shown={"description": "Only where the lease is a session's"},
+    ))
+    moved: bool | None = field(default=None, metadata=Meta(optional=True, shown={**BOOLEAN, "description":
+        "Likewise: whether the session has just left the proxy that it had, or its name there",
+    }))
+    # fmt: on
 
-    def json(self) -> dict[str, Any]:
-        """The API's JSON; `ttl_seconds` is from the grant to the end, rounded down."""
-        session = {"session_id": self.session_id, "moved": self.moved} if self.session_id else {}
-        return {
-            "id": self.id,
-            "proxy_id": self.proxy_id,
-            **self.facts,
-            "fence": self.fence,
-            "expires_at": clock.iso(self.expires_at),
-            "ttl_seconds": (self.expires_at - self.granted_at) // SECOND,
-            **session,
-        }
+    SHOWN: ClassVar[Mapping[str, Schema]] = {"ttl_seconds": {**INTEGER, "description": "From the grant to the end"}}
+
+    @property
+    def ttl_seconds(self) -> int:
+        """Whole seconds from the grant to the end, rounded down."""
+        return (self.expires_at - self.granted_at) // SECOND
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Limits:
     """The limits of leases: seconds, leases per owner, journal entries, failures."""
 
@@ -128,7 +137,7 @@ class Limits:
     breaker_seconds: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pool:
     """The leases of one pool. All methods raise Unavailable if Redis does not answer in time."""
 
@@ -241,20 +250,13 @@ def _memo(request: Request, filters: Sequence[str | int]) -> str:
 
 def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
     lease_id, proxy_id, fence, expires, granted, text, pinned = row
-    facts = json.loads(text)
-    if SESSION_PLACE in facts["proxy_url"]:
+    values = {**json.loads(text), "id": lease_id, "proxy_id": proxy_id, "fence": fence}
+    if SESSION_PLACE in values["proxy_url"]:
         name = session_name(owner, pinned) if pinned else lease_id.replace(".", "")
-        facts["proxy_url"] = facts["proxy_url"].replace(SESSION_PLACE, name)
-    return Lease(
-        id=lease_id,
-        proxy_id=proxy_id,
-        fence=fence,
-        granted_at=clock.from_epoch(int(granted) / 1000),
-        expires_at=clock.from_epoch(int(expires) / 1000),
-        facts=facts,
-        session_id=pinned.partition("~")[0],
-        moved=moved,
-    )
+        values["proxy_url"] = values["proxy_url"].replace(SESSION_PLACE, name)
+    session = {"session_id": pinned.partition("~")[0], "moved": moved} if pinned else {}
+    instants = {"granted_at": int(granted) / 1000, "expires_at": int(expires) / 1000}
+    return Lease(**load(Lease, {**values, **session, **instants}))
 
 
 def _retry_after(seconds: float) -> int:

@@ -1,19 +1,20 @@
-"""The list of proxies: what may be asked for, a page of it, and how one is shown."""
+"""The list of proxies: its query, a page of it, and a proxy as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from proxypool import clock
 from proxypool.checks.check import TargetVerdict
+from proxypool.http.fields import schema, to_json
+from proxypool.http.operation import FRACTION, Schema, object_
 from proxypool.http.web import Field
 from proxypool.proxies.proxy import ID_PATTERN, TAG_PATTERN, Anonymity, Kind, Protocol, Status
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.score import score
 from proxypool.proxies.table import ProxyTable
 
-MAX_SCANNED: Final = 2_000  # rows that one page looks at: two megabytes
+MAX_SCANNED: Final = 2_000  # rows read for one page: two megabytes
 ROWS_PER_READ: Final = 500
 TAG: Final = TAG_PATTERN
 HOST: Final = r"[a-z0-9.:-]{1,253}"
@@ -34,9 +35,9 @@ QUERY_FIELDS: Final = {
 
 
 def page(table: ProxyTable, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Up to `limit` proxies that fit, and where the next page begins: null at the end.
+    """Up to `limit` matching proxies, and the page token `next` (null at the end).
 
-    A page may hold few or none while more follow: it looks at 2,000 rows at most.
+    A page reads at most 2,000 rows, so it may have few matches or none while more follow.
     """
     found: list[ProxyRecord] = []
     after, scanned = wanted["next"], 0
@@ -53,22 +54,13 @@ def page(table: ProxyTable, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def proxy_json(record: ProxyRecord) -> dict[str, Any]:
-    """A proxy as a list shows it: never its password."""
-    check = record.check
-    instants = {
-        name: getattr(record, name) for name in ("first_seen_at", "last_seen_at", "last_checked_at", "next_check_at")
-    }
-    return {
-        "id": record.id, "proxy": str(record.proxy), "protocol": record.proxy.protocol.value, "status": record.status.value,
-        "kind": record.kind.value, "slots": record.slots, "tags": sorted(record.tags), "sources": sorted(record.sources),
-        "score": round(score(check, record.lease).value, 4), "exit_ip": check.exit_ip, "country": check.country,
-        "exits": list(check.exits), "region": check.region, "asn": check.asn,
-        "anonymity": check.anonymity and check.anonymity.value, "anonymity_basis": check.basis or None,
-        "https": check.https, "tampered": check.tampered, "signed": check.signed,
-        "latency_ms": check.latency_ms, "reason": check.reason, "blame": check.blame,
-        "targets": {host: {"verdict": fact.verdict, "at": clock.iso(fact.at)} for host, fact in check.targets.items()},
-        **{name: None if instant is None else clock.iso(instant) for name, instant in instants.items()},
-    }  # fmt: skip
+    """A proxy as answers have it, without its password."""
+    return to_json(record) | {"score": round(score(record.check, record.lease).value, 4)}
+
+
+def proxy_schema(**members: Schema) -> Schema:
+    """The schema of `proxy_json`, with further members."""
+    return object_(**schema(ProxyRecord)["properties"], score=FRACTION, **members)
 
 
 def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:

@@ -55,10 +55,10 @@ def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...
     from proxypool.manage import source_operations as sources
 
     return (
-        ((*leases.lease_operations(Settings()), *leases.session_operations()), leases.SCHEMAS),
-        (sources.OPERATIONS, sources.SCHEMAS),
-        (jobs.operations(Settings()), jobs.SCHEMAS),
-        (manage.OPERATIONS, manage.SCHEMAS),
+        ((*leases.lease_operations(Settings()), *leases.session_operations()), leases.schemas()),
+        (sources.OPERATIONS, sources.schemas()),
+        (jobs.operations(Settings()), jobs.schemas()),
+        (manage.OPERATIONS, manage.schemas()),
     )
 
 

@@ -26,41 +26,11 @@ from proxypool.http.operation import (
 )
 from proxypool.http.web import schema_of
 from proxypool.manage import openapi
-from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS
+from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS, proxy_schema
 from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.census import COUNTED_STATUSES
-from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Status
 
-_PROXY: Final[dict[str, Schema]] = {
-    "id": TEXT,
-    "proxy": {**TEXT, "description": "Its URL, the password hidden"},
-    "protocol": one_of(*Protocol),
-    "status": one_of(*Status),
-    "kind": one_of(*Kind),
-    "slots": {**INTEGER, "description": "How many may hold it at once: more than one of a gateway"},
-    "tags": array(TEXT),
-    "sources": array(TEXT),
-    "score": FRACTION,
-    "exit_ip": nullable(TEXT),
-    "country": nullable(TEXT),
-    "exits": {**array(TEXT), "description": "Others that were seen lately"},
-    "region": nullable(TEXT),
-    "asn": nullable(INTEGER),
-    "anonymity": nullable(one_of(*Anonymity)),
-    "anonymity_basis": {**nullable(TEXT), "description": "Which judge said so"},
-    "https": BOOLEAN,
-    "tampered": BOOLEAN,
-    "signed": BOOLEAN,
-    "targets": {**map_(object_(verdict=TEXT, at=INSTANT)), "description": "What the target rules found, by host"},
-    "latency_ms": nullable(NUMBER),
-    "reason": {**TEXT, "description": "Of the last failed check; empty after a pass"},
-    "blame": TEXT,
-    "first_seen_at": INSTANT,
-    "last_seen_at": INSTANT,
-    "last_checked_at": nullable(INSTANT),
-    "next_check_at": nullable(INSTANT),
-}
 _EXPLAIN: Final = object_(
     score=FRACTION, reliability=FRACTION, speed=FRACTION, stability=FRACTION, leasable=BOOLEAN,
     evidence=object_(
@@ -73,56 +43,59 @@ _EXPLAIN: Final = object_(
     next={"type": "object", "description": "When it is checked next (`at`), `because` of what, and what that `asks`"},
 )  # fmt: skip
 
-SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Proxy": object_(**_PROXY),
-    "ExplainedProxy": object_(**_PROXY, explain=_EXPLAIN),
-    "Settings": object_(
-        paused=nullable(BOOLEAN),
-        owner_quota=nullable(INTEGER),
-        exit_cap=nullable(INTEGER),
-        breaker_failures=nullable(INTEGER),
-        breaker_seconds=nullable(INTEGER),
-        rates=nullable(array(TEXT)),
-        targets=nullable(array(schema_of(RULE_FIELDS))),
-        frozen=nullable(BOOLEAN),
-    ),
-    "Run": object_(
-        id=TEXT,
-        task=one_of(*TASKS),
-        started_at=INSTANT,
-        duration_ms=INTEGER,
-        status=one_of("done", "failed"),
-        counts=map_(ANYTHING),
-        error=nullable(TEXT),
-    ),
-    "FailedTry": {
-        **object_(task=one_of(*TASKS), reason=TEXT, attempt=INTEGER, at=INSTANT),
-        "description": "Of a queue's message: why its last try failed",
-    },
-    "PoolStats": object_(
-        at=INSTANT,
-        proxies=nullable(object_(**{status.value: INTEGER for status in COUNTED_STATUSES})),
-        overdue=nullable(INTEGER),
-        sizes_at=nullable(INSTANT),
-        ready=nullable(INTEGER),
-        leases_open=nullable(INTEGER),
-        gauges_at=nullable(INSTANT),
-        last_scrape_at=nullable(INSTANT),
-        last_validation_at=nullable(INSTANT),
-        sources=map_(
-            object_(
-                rows=INTEGER,
-                valid=INTEGER,
-                new=INTEGER,
-                health=TEXT,
-                bytes_today={**INTEGER, "description": "Through its proxies for jobs, since midnight UTC"},
-                bytes_this_month=INTEGER,
-            )
+
+def schemas() -> Mapping[str, Schema]:
+    """The schemas of the answers."""
+    return {
+        "Proxy": proxy_schema(),
+        "ExplainedProxy": proxy_schema(explain=_EXPLAIN),
+        "Settings": object_(
+            paused=nullable(BOOLEAN),
+            owner_quota=nullable(INTEGER),
+            exit_cap=nullable(INTEGER),
+            breaker_failures=nullable(INTEGER),
+            breaker_seconds=nullable(INTEGER),
+            rates=nullable(array(TEXT)),
+            targets=nullable(array(schema_of(RULE_FIELDS))),
+            frozen=nullable(BOOLEAN),
         ),
-        tasks=object_(**{task: nullable(ref("Run")) for task in TASKS}),
-    ),
-}
-"""The shapes of the answers."""
+        "Run": object_(
+            id=TEXT,
+            task=one_of(*TASKS),
+            started_at=INSTANT,
+            duration_ms=INTEGER,
+            status=one_of("done", "failed"),
+            counts=map_(ANYTHING),
+            error=nullable(TEXT),
+        ),
+        "FailedTry": {
+            **object_(task=one_of(*TASKS), reason=TEXT, attempt=INTEGER, at=INSTANT),
+            "description": "Of a queue's message: why its last try failed",
+        },
+        "PoolStats": object_(
+            at=INSTANT,
+            proxies=nullable(object_(**{status.value: INTEGER for status in COUNTED_STATUSES})),
+            overdue=nullable(INTEGER),
+            sizes_at=nullable(INSTANT),
+            ready=nullable(INTEGER),
+            leases_open=nullable(INTEGER),
+            gauges_at=nullable(INSTANT),
+            last_scrape_at=nullable(INSTANT),
+            last_validation_at=nullable(INSTANT),
+            sources=map_(
+                object_(
+                    rows=INTEGER,
+                    valid=INTEGER,
+                    new=INTEGER,
+                    health=TEXT,
+                    bytes_today={**INTEGER, "description": "Through its proxies for jobs, since midnight UTC"},
+                    bytes_this_month=INTEGER,
+                )
+            ),
+            tasks=object_(**{task: nullable(ref("Run")) for task in TASKS}),
+        ),
+    }
+
 
 RUN_ID: Final = r"[A-Za-z0-9-]{1,128}"
 

@@ -14,6 +14,7 @@ from proxypool.checks.rules.explain import explain
 from proxypool.checks.rules.target import MAX_RULES, RULE_FIELDS, parse_rules
 from proxypool.config.settings import Settings
 from proxypool.errors import Invalid, NotFound, VersionConflict
+from proxypool.http.fields import to_json
 from proxypool.http.web import Field
 from proxypool.leases.operator_settings import RATE
 from proxypool.manage.listing import TAG, page, proxy_json
@@ -21,7 +22,7 @@ from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
-from proxypool.sources.api import changes_from_request, from_values, source_json, upload
+from proxypool.sources.api import changes_from_request, from_values, upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import enqueue
@@ -97,7 +98,7 @@ class Manager:
 
     def list_sources(self) -> dict[str, Any]:
         """All sources."""
-        return {"sources": [source_json(source) for source in self.sources.list()]}
+        return {"sources": [to_json(source) for source in self.sources.list()]}
 
     def add_source(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Creates a source; raises Invalid, or VersionConflict if its id exists."""
@@ -105,11 +106,11 @@ class Manager:
         source = from_values(values, settings=self.settings, now=now)
         if not self.sources.put_new(source):
             raise VersionConflict("a source with this id exists")
-        return source_json(source)
+        return to_json(source)
 
     def source(self, source_id: str) -> dict[str, Any]:
         """One source; raises NotFound."""
-        return source_json(self._source(source_id))
+        return to_json(self._source(source_id))
 
     def change_source(self, source_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """Updates a source; raises NotFound or Invalid."""
@@ -117,7 +118,7 @@ class Manager:
         changed = self.sources.update(source_id, **changes)
         if changed is None:
             raise NotFound
-        return source_json(changed)
+        return to_json(changed)
 
     def remove_source(self, source_id: str) -> None:
         """Deletes a source but not its proxies; raises NotFound."""

@@ -6,67 +6,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from proxypool.errors import VersionConflict
+from proxypool.http import fields
 from proxypool.http.caller import Right
-from proxypool.http.operation import (
-    BOOLEAN,
-    FRACTION,
-    INSTANT,
-    INTEGER,
-    TEXT,
-    Operation,
-    Schema,
-    array,
-    map_,
-    nullable,
-    object_,
-    one_of,
-    ref,
-)
+from proxypool.http.operation import BOOLEAN, INTEGER, TEXT, Operation, Schema, array, object_, ref
 from proxypool.manage.service import Manager
-from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.sources.api import PATCH_FIELDS, SOURCE_FIELDS, SOURCE_ID
-from proxypool.sources.health import Health
+from proxypool.sources.record import Source
 
-SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Source": object_(
-        id=TEXT,
-        name=TEXT,
-        url=nullable(TEXT),
-        inline_bytes={**INTEGER, "description": "The list itself may hold passwords: only its size is shown"},
-        s3=nullable(TEXT),
-        path=nullable(TEXT),
-        allow_http=BOOLEAN,
-        allow_private=BOOLEAN,
-        expect_one_network=BOOLEAN,
-        headers={**array(TEXT), "description": "Their names: a value may be a key"},
-        secret=nullable(TEXT),
-        timeout_seconds=INTEGER,
-        parser=TEXT,
-        protocol=one_of(*Protocol),
-        kind=one_of(*Kind),
-        slots=INTEGER,
-        tags=array(TEXT),
-        enabled=BOOLEAN,
-        schedule=TEXT,
-        health=one_of(*Health),
-        suspicion=nullable(TEXT),
-        rows=INTEGER,
-        valid=INTEGER,
-        new=INTEGER,
-        rejected={**map_(INTEGER), "description": "How many rows of the last list were skipped, by reason"},
-        held_back={**map_(INTEGER), "description": "How many of its proxies were held back, by the bound that did"},
-        exclusive={**nullable(INTEGER), "description": "Proxies that no other source lists"},
-        alive_yield={**nullable(FRACTION), "description": "Share of a day's new proxies that lived a day later"},
-        trend={**array(INTEGER), "description": "Good rows of the last lists"},
-        consecutive_failures=INTEGER,
-        last_error=TEXT,
-        created_at=INSTANT,
-        last_scraped_at=nullable(INSTANT),
-        last_success_at=nullable(INSTANT),
-        not_before_at=nullable(INSTANT),
-    ),
-}
-"""The shapes of the answers."""
+
+def schemas() -> Mapping[str, Schema]:
+    """The schemas of the answers."""
+    return {"Source": fields.schema(Source)}
+
 
 OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     Operation(

@@ -1,4 +1,4 @@
-"""Health of a source: rules that detect suspicious lists, the resulting state, and the backoff after useless lists. Pure.
+"""How a source is: from what its lists held to a state, and how long one without working proxies backs off. Pure.
 
 A suspicious list is not stored; the proxies of the last good list remain. A failed fetch does not change the state, and
 a source is never disabled automatically.
@@ -16,8 +16,8 @@ MIN_ROWS: Final = 100  # shares of fewer rows are not significant
 FAR_FEWER: Final = 0.25  # of the usual rows
 MOSTLY_NEW: Final = 0.8  # of the list's rows
 ONE_NETWORK: Final = 0.3  # of the list's rows
-SUSPICIONS_TO_QUARANTINE: Final = 3
-USUAL_WEIGHT: Final = 0.3  # the weight of the newest list
+ANOMALIES_TO_QUARANTINE: Final = 3
+BASELINE_WEIGHT: Final = 0.3  # the weight of the newest list
 FIRST_BACKOFF: Final = timedelta(hours=1)
 MAX_BACKOFF: Final = timedelta(hours=24)
 
@@ -48,20 +48,20 @@ class Sample:
     largest_network: int
 
 
-def health(*, enabled: bool, suspicions: int) -> Health:
-    """The state of a source whose last `suspicions` lists were suspicious."""
+def health(*, enabled: bool, anomaly_streak: int) -> Health:
+    """The state of a source whose last `anomaly_streak` lists looked wrong."""
     if not enabled:
         return Health.DISABLED
-    if suspicions >= SUSPICIONS_TO_QUARANTINE:
+    if anomaly_streak >= ANOMALIES_TO_QUARANTINE:
         return Health.QUARANTINED
-    return Health.SUSPECT if suspicions else Health.HEALTHY
+    return Health.SUSPECT if anomaly_streak else Health.HEALTHY
 
 
-def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None:
-    """Judges a list of a source that had `successes` good lists with `usual` rows; None if it is not suspicious."""
-    if successes < JUDGED_AFTER or max(usual, sample.valid) < MIN_ROWS:
+def suspicion(sample: Sample, *, baseline_rows: int, successes: int) -> Suspicion | None:
+    """The anomaly of a list, given `successes` earlier good lists with about `baseline_rows` rows; None if there is none."""
+    if successes < JUDGED_AFTER or max(baseline_rows, sample.valid) < MIN_ROWS:
         return None
-    if sample.valid < usual * FAR_FEWER:
+    if sample.valid < baseline_rows * FAR_FEWER:
         return Suspicion.FAR_FEWER_ROWS
     if sample.new is not None and sample.new >= sample.valid * MOSTLY_NEW:
         return Suspicion.MOSTLY_NEW
@@ -70,11 +70,11 @@ def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None
     return None
 
 
-def usual_rows(usual: int, successes: int, valid: int) -> int:
-    """The usual number of rows after another good list with `valid` rows (exponential moving average)."""
-    return valid if not successes else round(usual + USUAL_WEIGHT * (valid - usual))
+def updated_baseline(baseline_rows: int, successes: int, valid: int) -> int:
+    """The baseline after a good list of `valid` rows."""
+    return valid if not successes else round(baseline_rows + BASELINE_WEIGHT * (valid - baseline_rows))
 
 
-def backoff(barren: int) -> timedelta:
-    """Minimum time between scrapes after `barren` lists without a working proxy; doubles with each."""
-    return min(FIRST_BACKOFF * 2 ** min(barren - 1, 10), MAX_BACKOFF) if barren else timedelta(0)
+def backoff(empty_streak: int) -> timedelta:
+    """Minimum time between two scrapes after `empty_streak` consecutive lists without a working proxy: 1 h, doubling up to 24 h."""
+    return min(FIRST_BACKOFF * 2 ** min(empty_streak - 1, 10), MAX_BACKOFF) if empty_streak else timedelta(0)

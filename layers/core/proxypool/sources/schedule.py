@@ -49,7 +49,7 @@ class Scheduler:
         }
         count(Metric.SOURCES_STALE)
         if publish(self.settings.need("event_bus"), Event.SOURCE_STALE, detail):
-            self.sources.update(source.source_id, stale_told_at=now)
+            self.sources.update(source.source_id, stale_notified_at=now)
 
 
 def enqueue(source_id: str, settings: Settings) -> None:
@@ -64,7 +64,7 @@ def is_due(source: Source, now: datetime) -> bool:
         return False
     if source.last_scraped_at is None:
         return True
-    if now - source.last_scraped_at < backoff(source.barren) - MAX_SLACK:
+    if now - source.last_scraped_at < backoff(source.empty_streak) - MAX_SLACK:
         return False
     return parse_schedule(source.schedule)(source.last_scraped_at, now)
 
@@ -72,5 +72,5 @@ def is_due(source: Source, now: datetime) -> bool:
 def is_newly_stale(source: Source, now: datetime, *, hours: int) -> bool:
     """True if the source had no success for `hours` and no event was published since the last success."""
     since = source.last_success_at or source.created_at
-    is_notified = source.stale_told_at is not None and source.stale_told_at >= since
+    is_notified = source.stale_notified_at is not None and source.stale_notified_at >= since
     return not is_notified and now - since >= timedelta(hours=hours)

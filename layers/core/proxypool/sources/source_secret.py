@@ -15,8 +15,6 @@ from urllib.parse import quote
 from proxypool import aws
 from proxypool.errors import SourceError
 
-PREFIX: Final = "proxypool/sources/"  # scrape_source may read these only; the judge's key has another prefix
-NAME: Final = rf"{PREFIX}[A-Za-z0-9/_+=.@-]{{1,200}}"
 _PLACEHOLDER: Final = re.compile(r"\{secret(?::([A-Za-z0-9_-]{1,64}))?\}")
 
 Fill = Callable[[str], str]

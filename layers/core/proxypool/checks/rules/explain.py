@@ -39,7 +39,7 @@ def explain(
         "leasable": not reasons,
         "reasons": reasons,
         "not_for": sorted(host for host, fact in facts.targets.items() if fact.verdict != "ok"),
-        "judged_by": facts.basis + ("" if facts.signed or not facts.basis else ", unsigned"),
+        "judged_by": facts.anonymity_basis + ("" if facts.signed or not facts.anonymity_basis else ", unsigned"),
         "next": _next_check(record, now, settings, targets),
     }  # fmt: skip
 

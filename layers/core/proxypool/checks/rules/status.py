@@ -74,7 +74,7 @@ def _after_pass(facts: CheckFacts, check: Check) -> CheckFacts:
         region=check.region or (facts.region if check.country in (None, facts.country) else None),
         asn=check.asn or facts.asn,
         anonymity=check.anonymity or facts.anonymity,
-        basis=check.basis.value if check.basis else facts.basis,
+        anonymity_basis=check.basis.value if check.basis else facts.anonymity_basis,
         https=facts.https if check.https is None else check.https,
         checks_since_full=0 if check.full else facts.checks_since_full + 1,
         tampered=check.tampered,

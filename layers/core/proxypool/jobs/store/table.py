@@ -1,28 +1,28 @@
-"""The jobs table. Exactly one result per run is ensured by conditions: a run takes the job under a token of its own, and only that
-token may end it.
-"""
+"""The jobs table. Conditions ensure one result per run: a run claims the job with a token, and only that token can end it."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from pynamodb.attributes import BinaryAttribute, BooleanAttribute, NumberAttribute, UnicodeAttribute
+from pynamodb.attributes import BinaryAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.expressions.condition import Condition
 from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, try_write
-from proxypool.jobs.job import Job, JobRequest, JobState, split_key
+from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, try_write, with_attributes
+from proxypool.http.codec import attributes
+from proxypool.http.fields import load, row
+from proxypool.jobs.job import Job, JobState, split_key
 from proxypool.jobs.store.statements import Ending, begin, end, owner_state
 
 
 class ByState(GlobalSecondaryIndex["JobItem"]):
-    """An owner's jobs by state, the last changed last."""
+    """An owner's jobs by state, in order of their last change."""
 
     class Meta:
         """The index."""
@@ -47,27 +47,21 @@ class ByBatch(GlobalSecondaryIndex["JobItem"]):
     state = UnicodeAttribute(range_key=True)
 
 
+@with_attributes(attributes(Job))
 class JobItem(Model):
-    """A row."""
+    """A row: the key, the keys of the indexes, the result, and an attribute for each field of `Job`."""
 
     key = UnicodeAttribute(attr_name="job_id", hash_key=True)
-    request = UnicodeAttribute()
-    state = UnicodeAttribute()
     owner_state = UnicodeAttribute()
     batch_key = UnicodeAttribute(null=True)
-    runs = NumberAttribute(default=0)
-    replays = NumberAttribute(default=0)
-    token = UnicodeAttribute(null=True)
-    deadline_ms = NumberAttribute(default=0)
-    attempts = NumberAttribute(default=0)
-    processed = BooleanAttribute(default=False)
-    reason = UnicodeAttribute(null=True)
     result = BinaryAttribute(null=True, legacy_encoding=False)
-    result_key = UnicodeAttribute(null=True)
-    received_bytes = NumberAttribute(default=0)
-    created_ms = NumberAttribute()
-    updated_ms = NumberAttribute()
     expires_at = NumberAttribute(attr_name="ttl")
+    request: UnicodeAttribute
+    state: UnicodeAttribute
+    replays: NumberAttribute
+    token: UnicodeAttribute
+    deadline_ms: NumberAttribute
+    updated_ms: NumberAttribute
 
     by_state = ByState()
     by_batch = ByBatch()
@@ -88,29 +82,26 @@ class JobTable:
         now = clock.epoch_ms(clock.now())
         item = self._model(
             job.key,
-            request=job.request.text(),
-            state=JobState.QUEUED.value,
             owner_state=owner_state(job.owner, JobState.QUEUED),
             batch_key=_batch_key(job.owner, job.request.batch) if job.request.batch else None,
-            created_ms=now,
-            updated_ms=now,
             expires_at=self._expiry(now),
+            **row(replace(job, state=JobState.QUEUED, created_ms=now, updated_ms=now)),
         )
         free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
         return try_write(lambda: item.save(condition=free))
 
     def get(self, key: str) -> Job | None:
-        """The job, or None where there is none (any more)."""
+        """The job, or None if it does not exist or has expired."""
         item = self._item(key)
         return None if item is None else _job(item)
 
     def packed(self, key: str) -> tuple[Job, bytes | None] | None:
-        """The job and its packed result as far as it is in the row."""
+        """The job, and its packed result if that is in the row."""
         item = self._item(key)
         return None if item is None else (_job(item), item.result)
 
     def start(self, keys: Sequence[str], *, now: datetime, seconds: float) -> list[Job | StatementRefused | None]:
-        """Takes jobs for a run of so many seconds, each under a new token. None if the job is over, gone, or held by another run."""
+        """Claims jobs for a run of at most `seconds`, each with a new token. None if a job is over, deleted, or held by another run."""
         tokens, now_ms = {key: secrets.token_hex(16) for key in keys}, clock.epoch_ms(now)
         done = execute_each(
             [begin(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds) for key, token in tokens.items()]
@@ -121,9 +112,9 @@ class JobTable:
         return [jobs.get(key) if isinstance(one, bool) else one for key, one in zip(tokens, done, strict=True)]
 
     def finish(self, endings: Sequence[tuple[Job, Ending]], *, now: datetime) -> list[bool | StatementRefused]:
-        """Ends the runs that took these jobs; False if a token is no longer the row's: then nothing is written.
+        """Ends the runs that claimed these jobs; False (nothing is written) if the row has another token.
 
-        Only a result takes the place of a result: a replay that fails leaves the old one.
+        Only a result replaces a result: a replay that fails leaves the old one.
         """
         now_ms = clock.epoch_ms(now)
         expires_at = self._expiry(now_ms)
@@ -136,7 +127,7 @@ class JobTable:
         return self._update(job.key, JobItem.token == job.token, *self._to(job.owner, JobState.QUEUED, now)) is not None
 
     def replay(self, key: str, *, now: datetime) -> Job | None:
-        """Queues a finished job again and counts that; None if it is not over, or gone. The old result stays until replaced."""
+        """Queues a finished job again and counts that; None if it is not over, or deleted. The old result stays until replaced."""
         owner, _ = split_key(key)
         over = JobItem.state.is_in(*(state.value for state in JobState if state.is_over))
         return self._update(
@@ -148,7 +139,7 @@ class JobTable:
         )
 
     def delete(self, key: str) -> Job | None:
-        """Removes a job with its result and returns what it was; None where there is none."""
+        """Deletes a job with its result and returns it, or None."""
         job = self.get(key)
         if job is not None:
             self._model(key).delete()
@@ -157,8 +148,8 @@ class JobTable:
     def page(
         self, owner: str, state: JobState, *, batch: str = "", limit: int, after: dict[str, Any] | None = None
     ) -> tuple[list[Job], dict[str, Any] | None]:
-        """A page of an owner's jobs in one state, the last changed first (those of a batch in no order), and the key to go on
-        from (None at the end).
+        """A page of an owner's jobs in one state, last changed first (unordered for a batch), and the key of the next page (None
+        at the end).
         """
         if batch:
             is_so = JobItem.state == state.value
@@ -173,7 +164,7 @@ class JobTable:
         return [_job(item) for item in alive], found.last_evaluated_key
 
     def batch_counts(self, owner: str, batch: str) -> dict[str, int]:
-        """How many jobs of a batch are in each state."""
+        """Number of jobs of a batch by state."""
         key = _batch_key(owner, batch)
         return {state.value: self._model.by_batch.count(key, JobItem.state == state.value) for state in JobState}
 
@@ -208,20 +199,4 @@ def _batch_key(owner: str, batch: str) -> str:
 
 def _job(item: JobItem) -> Job:
     owner, job_id = split_key(item.key)
-    return Job(
-        owner=owner,
-        id=job_id,
-        request=JobRequest.parse(item.request),
-        state=JobState(item.state),
-        runs=int(item.runs),
-        replays=int(item.replays),
-        token=item.token or "",
-        deadline_ms=int(item.deadline_ms),
-        attempts=int(item.attempts),
-        processed=bool(item.processed),
-        reason=item.reason or "",
-        result_key=item.result_key or "",
-        received_bytes=int(item.received_bytes),
-        created_ms=int(item.created_ms),
-        updated_ms=int(item.updated_ms),
-    )
+    return Job(owner=owner, id=job_id, **load(Job, item.attribute_values))

@@ -27,7 +27,7 @@ class NoAnswer(Unavailable):
     """No answer: the command may or may not have taken effect."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Cache:
     """The Redis of one pool. Each call uses a connection alone; it is reused, or closed if it fails."""
 

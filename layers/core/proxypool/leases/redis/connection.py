@@ -29,7 +29,7 @@ class ErrorReply(ProxyPoolError):
         self.code, _, self.rest = text.partition(" ")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Address:
     """A server's address and credentials."""
 

@@ -97,7 +97,7 @@ CONSTANTS: Final[Mapping[str, Mapping[str, str]]] = {
 ANY_COUNTRY = "*"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Keys:
     """The keys that Python uses; the scripts build theirs from the same tag, in lua/head.lua."""
 

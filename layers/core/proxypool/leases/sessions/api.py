@@ -6,56 +6,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from proxypool.errors import Invalid
+from proxypool.http.fields import to_json
 from proxypool.http.operation import ApiRequest, Reply
-from proxypool.leases.sessions.store import Sessions
+from proxypool.leases.sessions.store import CONTENT, COOKIE, COOKIE_REQUIRED, MAX_COOKIES, MAX_PAIRS, Sessions
 
 MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and the overhead of JSON
-MAX_COOKIES: Final = 3_000
-MAX_PAIRS: Final = 100
 MAX_VALUE_CHARS: Final = 4_096
-_COOKIE: Final[Mapping[str, tuple[type, ...]]] = {
-    "name": (str,),
-    "value": (str,),
-    "domain": (str,),
-    "path": (str,),
-    "expires_at": (int, type(None)),
-    "secure": (bool,),
-    "http_only": (bool,),
-    "host_only": (bool,),
-}
-_JSON_NAMES: Final = {str: "string", int: "integer or null", bool: "boolean"}
+_TYPES: Final = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
 _TEXT_MESSAGE: Final = f"must be a string of at most {MAX_VALUE_CHARS} printable characters without ';'"
-MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "version": {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"},
-    "cookies": {
-        "type": "array",
-        "maxItems": MAX_COOKIES,
-        "items": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["name", "value", "domain"],
-            "properties": {
-                "name": {"type": "string"},
-                "value": {"type": "string"},
-                "domain": {"type": "string"},
-                "path": {"type": "string"},
-                "expires_at": {"type": ["integer", "null"], "description": "Epoch seconds; null: with the session"},
-                "secure": {"type": "boolean"},
-                "http_only": {"type": "boolean"},
-                "host_only": {"type": "boolean"},
-            },
-        },
-    },
-    "tokens": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
-    "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_PAIRS},
+_VERSION: Final = {"type": "integer", "minimum": 0, "description": "The version that you read; 0 for a new session"}
+SESSION_SCHEMA: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"version": _VERSION, **CONTENT},
 }
-SESSION_SCHEMA: Final = {"type": "object", "additionalProperties": False, "properties": MEMBERS}
 """The body of PUT /sessions/{id}."""
 
 
 def get(request: ApiRequest[Sessions]) -> dict[str, Any]:
     """GET /sessions/{id}; raises NotFound."""
-    return request.service.get(request.caller.owner, request.id).json()
+    return to_json(request.service.get(request.caller.owner, request.id))
 
 
 def put(request: ApiRequest[Sessions]) -> Reply:
@@ -65,10 +35,9 @@ def put(request: ApiRequest[Sessions]) -> Reply:
     if errors:
         raise Invalid(errors)
     version = body.get("version", 0)
-    kept: dict[str, Any] = {
-        name: body.get(name, empty) for name, empty in (("cookies", []), ("tokens", {}), ("headers", {}))
-    }
-    saved = request.service.put(request.caller.owner, request.id, body=kept, version=version)
+    content: dict[str, Any] = {"cookies": [], "tokens": {}, "headers": {}, **body}
+    content.pop("version", None)
+    saved = request.service.put(request.caller.owner, request.id, content=content, version=version)
     return Reply(200 if version else 201, {"id": saved.id, "version": saved.version, "ttl_seconds": saved.ttl_seconds})
 
 
@@ -80,7 +49,7 @@ def delete(request: ApiRequest[Sessions]) -> None:
 def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """An error for each invalid field, by its path."""
     for name in body:
-        if name not in MEMBERS:
+        if name not in ("version", *CONTENT):
             yield {"field": name, "message": "unknown"}
     version = body.get("version", 0)
     if type(version) is not int or version < 0:
@@ -111,15 +80,17 @@ def _wrong_cookie(path: str, cookie: Any) -> Iterator[dict[str, str]]:
     if not isinstance(cookie, dict):
         yield {"field": path, "message": "must be an object"}
         return
-    for name in ("name", "value", "domain"):
+    for name in COOKIE_REQUIRED:
         if name not in cookie:
             yield {"field": f"{path}.{name}", "message": "required"}
     for name, value in cookie.items():
-        kinds = _COOKIE.get(name)
-        if kinds is None:
+        if name not in COOKIE:
             yield {"field": f"{path}.{name[:64]}", "message": "unknown"}
-        elif type(value) not in kinds:
-            yield {"field": f"{path}.{name}", "message": f"must be {_JSON_NAMES[kinds[0]]}"}
+            continue
+        types = COOKIE[name]["type"]
+        types = [types] if isinstance(types, str) else types
+        if type(value) not in [_TYPES[one] for one in types]:
+            yield {"field": f"{path}.{name}", "message": f"must be {' or '.join(types)}"}
         elif isinstance(value, str) and not _is_fine(value):
             yield {"field": f"{path}.{name}", "message": _TEXT_MESSAGE}
 

@@ -13,7 +13,7 @@ from proxypool.aws.events import Event, publish
 from proxypool.config.settings import Settings
 from proxypool.errors import SourceError
 from proxypool.sources.formats import ParseResult
-from proxypool.sources.health import Health, Suspicion, health, usual_rows
+from proxypool.sources.health import Health, Suspicion, health, updated_baseline
 from proxypool.sources.record import Source
 from proxypool.sources.scrape.caps import CapReason
 from proxypool.sources.scrape.digest import Mark
@@ -50,7 +50,7 @@ class ScrapeResult:
 
 def unchanged(sources: SourceTable, source: Source, now: datetime) -> ScrapeResult:
     """Reports an unchanged list: a success without changes."""
-    sources.finish(source, last_scraped_at=now, last_success_at=now, suspicions=0, suspicion="", **_READ)
+    sources.finish(source, last_scraped_at=now, last_success_at=now, anomaly_streak=0, suspicion="", **_READ)
     count(Metric.SOURCES_SCRAPED)
     return ScrapeResult(skipped="not_modified")
 
@@ -64,16 +64,16 @@ def refused(
         rows=len(parsed.proxies) + sum(rejected.values()), valid=len(parsed.proxies), rejected=rejected,
         skipped=f"suspect: {suspicion}",
     )  # fmt: skip
-    before, suspicions = source.health, source.suspicions + 1
-    changes = _list_facts(source, scraped) | {"suspicions": suspicions, "suspicion": suspicion.value}
-    changes |= {"last_scraped_at": now, "barren": source.barren + 1, "continues": "", **_READ}
+    before, streak = source.health, source.anomaly_streak + 1
+    changes = _list_facts(source, scraped) | {"anomaly_streak": streak, "suspicion": suspicion.value}
+    changes |= {"last_scraped_at": now, "empty_streak": source.empty_streak + 1, "continues": "", **_READ}
     if not scraped.valid:
         changes["last_error"] = NO_ROWS
     is_written = sources.finish(source, **changes)
     count(Metric.SOURCES_SCRAPED)
     count(Metric.SOURCES_SUSPECT)
     count(Metric.LINES_REJECTED, sum(rejected.values()))
-    after = health(enabled=True, suspicions=suspicions)
+    after = health(enabled=True, anomaly_streak=streak)
     if is_written and after is not before:
         _publish_suspect(settings, source, scraped, suspicion, after, now)
     return scraped
@@ -151,20 +151,20 @@ def _good_list(source: Source, scraped: ScrapeResult) -> dict[str, Any]:
     """Attributes after a list that is not suspicious; a list without valid rows does not change the baseline."""
     if not scraped.valid:
         return {}
-    usual = usual_rows(source.usual, source.successes, scraped.valid)
-    return {"usual": usual, "successes": source.successes + 1, "suspicions": 0, "suspicion": ""}
+    baseline_rows = updated_baseline(source.baseline_rows, source.successes, scraped.valid)
+    return {"baseline_rows": baseline_rows, "successes": source.successes + 1, "anomaly_streak": 0, "suspicion": ""}
 
 
 def _end_of_list(part: StoredPart, *, is_whole: bool) -> dict[str, Any]:
     """Attributes after the last part of a list: its yield, and its validators unless rows were left for the next day."""
     marks, body, source = part.marks, part.body, part.source
     aged, alive = marks.get(Mark.AGED, 0), marks.get(Mark.ALIVE, 0)
-    is_barren = not part.scraped.valid or (aged and not alive)
+    is_empty = not part.scraped.valid or (aged and not alive)
     return {
         "exclusive": marks.get(Mark.EXCLUSIVE, 0),
-        "aged": aged,
+        "aged_count": aged,
         "alive": alive,
-        "barren": source.barren + 1 if is_barren else 0,
+        "empty_streak": source.empty_streak + 1 if is_empty else 0,
         "etag": body.etag if is_whole else "",
         "last_modified": body.last_modified if is_whole else "",
         "body_hash": body.hash if is_whole else "",
@@ -188,7 +188,7 @@ def _publish_suspect(
         "health": state.value,
         "reason": suspicion.value,
         "valid": scraped.valid,
-        "baseline": source.usual,
+        "baseline": source.baseline_rows,
         "at": clock.iso(now),
     }
     publish(settings.need("event_bus"), Event.SOURCE_SUSPECT, detail)

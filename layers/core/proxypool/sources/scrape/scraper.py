@@ -133,7 +133,7 @@ class Scraper:
             return None
         new = None if digest.is_empty else sum(not digest.contains(proxy) for proxy in proxies)
         sample = health.Sample(valid=len(proxies), new=new, largest_network=caps.largest_network(proxies))
-        return health.suspicion(sample, usual=source.usual, successes=source.successes)
+        return health.suspicion(sample, baseline_rows=source.baseline_rows, successes=source.successes)
 
     def _store(
         self,
