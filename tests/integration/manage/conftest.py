@@ -49,20 +49,20 @@ def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin
     monkeypatch.setattr(routes, "manager", lambda: manager)
     monkeypatch.setattr(routes, "jobs", lambda: service(manager.settings))
     monkeypatch.setattr(routes, "settings", lambda: manager.settings)
-    client = Admin(settings, manager.proxies, manager.state)
+    api = Admin(settings, manager.proxies, manager.state)
     original = BaseClient._make_api_call
 
     def recorded(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
-        client.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
+        api.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
         return original(client, operation, arguments)
 
     presign = RequestSigner.generate_presigned_url
 
     def presigned(signer: Any, *parts: Any, operation_name: str, **named: Any) -> Any:
         """A presigned URL uses a permission of the function."""
-        client.calls.add(("BodiesBucket", f"s3:{operation_name}"))
+        api.calls.add(("BodiesBucket", f"s3:{operation_name}"))
         return presign(signer, *parts, operation_name=operation_name, **named)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
     monkeypatch.setattr(RequestSigner, "generate_presigned_url", presigned)
-    return client
+    return api
