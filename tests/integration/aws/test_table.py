@@ -107,6 +107,15 @@ def test_a_refused_statement_is_its_own_error(states: tuple[str, str]) -> None:
         execute(rows)
 
 
+@pytest.mark.parametrize("code", dynamodb.THROTTLES)
+def test_a_statement_that_a_retry_may_bring_through_is_retried(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    codes = iter([[code], [""]])
+    monkeypatch.setattr(dynamodb, "_codes", lambda _: next(codes))
+    monkeypatch.setattr("proxypool.aws.dynamodb.time.sleep", lambda _: None)
+
+    assert execute_each([("", [])]) == [True]
+
+
 def test_throttled_statements_are_retried_alone_and_in_the_end_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     waits, asked = list[float](), list[int]()
 
