@@ -107,6 +107,24 @@ def test_a_refused_statement_fails_alone(states: tuple[str, str]) -> None:
         execute(rows)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ThrottlingError",
+        "ProvisionedThroughputExceeded",
+        "RequestLimitExceeded",
+        "TransactionConflict",
+        "InternalServerError",
+    ],
+)
+def test_a_transient_error_of_a_statement_is_retried(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    codes = iter([[code], [""]])
+    monkeypatch.setattr(dynamodb, "_codes", lambda _: next(codes))
+    monkeypatch.setattr("proxypool.aws.dynamodb.time.sleep", lambda _: None)
+
+    assert execute_each([("", [])]) == [True]
+
+
 def test_throttled_statements_are_retried_alone_and_reported_after_the_last_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -145,6 +145,15 @@ def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(va
     assert other.acquire("ann", Request(ttl_seconds=60, target="shop.example"))
 
 
+def test_a_gateway_never_rests_since_its_next_exit_is_another_one(valkey_url: str) -> None:
+    now = clock.now()
+    facts = {"shop.example": TargetFact(verdict="banned", at=now)}
+    pool = a_pool(valkey_url, a_record(1, slots=5, targets=facts, next_check_at=now + timedelta(minutes=10)))
+
+    assert pool.acquire("ann", Request(ttl_seconds=60, target="shop.example"))[0]
+    assert not [key for key in keys_of(pool.cache) if ":pace:" in key]
+
+
 def test_an_exit_that_rested_is_forgotten(valkey_url: str) -> None:
     """Case 7: nothing of a target stays behind for ever."""
     now = clock.now()

@@ -68,14 +68,22 @@ def test_each_message_of_a_batch_has_its_own_result(deployment: Deployment, visi
     def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
         handled.extend(delivery.message.job_key for delivery in deliveries)
         run.counts["count_done"] = 1
-        return {"slow": Retry("slow"), "held": Hold(7.4), "patient": Retry("asked to wait", min_seconds=100)}
+        patient = Retry("asked to wait", min_seconds=100)
+        return {"slow": Retry("slow"), "held": Hold(7.4), "patient": patient, "long": Hold(50_000)}
 
-    records = [record("bad", body="{"), record("done"), record("slow", 2), record("held"), record("patient", 2)]
+    records = [
+        record("bad", body="{"),
+        record("done"),
+        record("slow", 2),
+        record("held"),
+        record("patient", 2),
+        record("long"),
+    ]
     answer = a_handler(work)({"Records": records}, CONTEXT)
 
-    assert handled == ["ann/done", "ann/slow", "ann/held", "ann/patient"]
-    assert failed(answer) == ["bad", "slow", "held", "patient"]
-    assert visibilities == {"bad": 0, "slow": 60, "held": 7, "patient": 200}
+    assert handled == ["ann/done", "ann/slow", "ann/held", "ann/patient", "ann/long"]
+    assert failed(answer) == ["bad", "slow", "held", "patient", "long"]
+    assert visibilities == {"bad": 0, "slow": 60, "held": 7, "patient": 200, "long": 43_200 - 900}
     table = StateTable(deployment.settings.state_table)
     assert table.get(reason_name("bad"))["reason"] == "not JSON"
     assert table.get(reason_name("slow"))["attempt"] == 2

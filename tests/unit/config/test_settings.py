@@ -93,6 +93,7 @@ def test_each_setting_is_parsed_by_its_type() -> None:
         ("judge_ca_file=/a b", "judge_ca_file: '/a b' is not a percent-encoded text"),
         ("judge_ca_file=/a%2", "judge_ca_file: '/a%2' is not a percent-encoded text"),
         ("judge_ca_file=/a%0Ab", r"judge_ca_file: '/a\nb' is not valid: it must match .*"),
+        ("judge_ca_file=/a%00b", r"judge_ca_file: '/a\x00b' is not valid: it must match .*"),
         ("canary_urls=https://a.example/#12", "is not valid: it must match https?://"),
         (",", "'' is not a setting"),
         ("lease_seconds=5,", "'' is not a setting"),

@@ -75,9 +75,10 @@ def test_another_host_name_is_421_with_every_secret(path: str, host: str | None)
     assert status(a_request(path, method="GET", host=host, **signed())) == 421
 
 
-def test_a_second_host_header_is_421() -> None:
+@pytest.mark.parametrize("position", [0, 2], ids=["first", "last"])
+def test_a_second_host_header_is_421(position: int) -> None:
     request = a_request(**signed())
-    request["headers"].append((b"Host", b"evil.example"))
+    request["headers"].insert(position, (b"Host", b"evil.example"))
 
     assert status(request) == 421
 
@@ -134,6 +135,7 @@ def test_a_web_page_is_403_with_every_secret(path: str, method: str, headers: di
         ),  # no API: a service's request
         a_request(f"/_local/{TOKEN}/_aws/execute-api/abc", x_amz_target="DynamoDB_20120810.Scan"),
         a_request(f"/_local/{TOKEN}/_aws/execute-api//leases", x_amz_target="DynamoDB_20120810.Scan"),
+        a_request(f"/_local/{TOKEN}/_aws/execute-api-of-another/"),
     ],
 )
 def test_without_the_right_secret_it_is_403(request_: Any) -> None:
