@@ -72,7 +72,7 @@ def test_the_layer_leaves_out_what_only_a_laptop_needs(built: Path) -> None:
     """The local stack and the command line stay at home."""
     package = built / "CoreLayer/python/proxypool"
 
-    assert (package / "settings.py").is_file()
+    assert (package / "config/settings.py").is_file()
     assert not (package / "local").exists()
     assert not (package / "cli.py").exists()
     assert not (package / "cli").exists()

@@ -139,7 +139,7 @@ class LocalStack:
 @contextmanager
 def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iterator[LocalStack]:
     """Starts a stack with its farm and the settings of `SECONDS`; `parameters` are parameters of the template."""
-    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, own_ports=True, parameters=parameters, settings=SECONDS)
+    plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, any_ports=True, parameters=parameters, settings=SECONDS)
     with running(plan) as stack:
         clients = Clients(stack.endpoint_url, stack.access_key)
         yield LocalStack(stack, clients, EventRecorder.subscribe(stack.outputs["EventBusName"], clients))

@@ -1,4 +1,4 @@
-"""Dead letters from the command line: of the local stack, and of a deployed one by its name, on the emulated AWS."""
+"""Dead letters from the command line, of the local stack and of a deployed one, on the emulated AWS."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ QUEUES = ("Scrape", "ScrapeDeadLetter", "Validate", "ValidateDeadLetter", "Fetch
 
 @dataclass
 class Stack:
-    """A stack of queues and its outputs."""
+    """A stack with queues, and its outputs."""
 
     name: str
     outputs: dict[str, str]
 
-    def letter(self, queue: str, body: str, reason: str = "") -> str:
-        """Puts a message into a dead-letter queue, with what its last try said."""
+    def add(self, queue: str, body: str, reason: str = "") -> str:
+        """Sends a message to a dead-letter queue, with the reason of its last attempt."""
         sent = boto3.client("sqs").send_message(QueueUrl=self.outputs[f"{queue}DeadLetterQueueUrl"], MessageBody=body)
         if reason:
             State(self.outputs["StateTable"]).put(reason_name(sent["MessageId"]), {"reason": reason})
         return str(sent["MessageId"])
 
-    def waiting(self, queue: str) -> list[str]:
-        """The bodies in a queue, taken out."""
+    def receive(self, queue: str) -> list[str]:
+        """The bodies of the messages in a queue."""
         url, sqs = self.outputs[f"{queue}QueueUrl"], boto3.client("sqs")
         found: list[str] = []
         while page := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
@@ -53,7 +53,7 @@ class Stack:
 
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
-    """What a command sets for its process ends with the test."""
+    """Restores the environment, which commands change."""
     before = dict(os.environ)
     aws.client.cache_clear()
     yield
@@ -64,7 +64,7 @@ def _own_environment() -> Iterator[None]:
 
 @pytest.fixture
 def stack(aws_endpoint: str) -> Stack:
-    """A deployed one: made by CloudFormation, known by its outputs."""
+    """A deployed stack."""
     name = f"d{uuid4().hex[:8]}"
     state = create_tables(f"{name}-")["StateTable"]
     resources = {f"{queue}Queue": {"Type": "AWS::SQS::Queue"} for queue in QUEUES}
@@ -80,14 +80,14 @@ def stack(aws_endpoint: str) -> Stack:
 
 
 def run(*words: str) -> Any:
-    """What a command answered."""
+    """The result of a command."""
     return CliRunner().invoke(app, ["dlq", *words])
 
 
-def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
-    """Input 74: what failed for good, and why."""
-    first, second = stack.letter("Scrape", "not JSON", "not JSON"), stack.letter("Validate", '{"v":1}')
-    third = stack.letter("Fetch", '{"v":1}', "TimeoutError")
+def test_dead_letters_are_listed_with_their_reasons_and_stay_in_the_queue(stack: Stack) -> None:
+    """Input 74: messages that failed permanently, with the reason."""
+    first, second = stack.add("Scrape", "not JSON", "not JSON"), stack.add("Validate", '{"v":1}')
+    third = stack.add("Fetch", '{"v":1}', "TimeoutError")
 
     for _ in range(2):
         found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["messages"]
@@ -102,44 +102,44 @@ def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay
 
 
 def test_a_redrive_sends_every_message_back_to_its_queue(stack: Stack) -> None:
-    """I13: nothing is lost on the way, nothing stays behind."""
+    """I13: no message is lost, and none is left."""
     for number in range(12):
-        stack.letter("Validate", f"v{number}")
-    stack.letter("Scrape", "s")
-    stack.letter("Fetch", "f")
+        stack.add("Validate", f"v{number}")
+    stack.add("Scrape", "s")
+    stack.add("Fetch", "f")
 
     found = run("redrive", "--stack", stack.name, "--yes", "--json")
 
     assert json.loads(found.stdout) == {"redriven": 14}
-    assert sorted(stack.waiting("Validate")) == sorted(f"v{number}" for number in range(12))
-    assert stack.waiting("Scrape") == ["s"]
-    assert stack.waiting("Fetch") == ["f"]
+    assert sorted(stack.receive("Validate")) == sorted(f"v{number}" for number in range(12))
+    assert stack.receive("Scrape") == ["s"]
+    assert stack.receive("Fetch") == ["f"]
     for queue in ("Scrape", "Validate", "Fetch"):
-        assert stack.waiting(f"{queue}DeadLetter") == []
+        assert stack.receive(f"{queue}DeadLetter") == []
 
 
-def test_a_redrive_of_a_deployed_stack_asks_first(stack: Stack) -> None:
-    """Where nobody can answer, nothing is done."""
-    stack.letter("Scrape", "s")
+def test_a_redrive_of_a_deployed_stack_must_be_confirmed(stack: Stack) -> None:
+    """Without a terminal it does nothing."""
+    stack.add("Scrape", "s")
 
     found = run("redrive", "--stack", stack.name)
 
     assert found.exit_code == Exit.USAGE
     assert "--yes" in found.stderr
-    assert stack.waiting("ScrapeDeadLetter") == ["s"]
+    assert stack.receive("ScrapeDeadLetter") == ["s"]
 
 
-def test_the_local_stack_of_a_folder_above_is_found(
+def test_the_local_stack_of_a_parent_folder_is_found(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aws_endpoint: str
 ) -> None:
-    """Its own endpoint and keys are used, whatever the environment says."""
+    """Its endpoint and access key are used instead of those in the environment."""
     file = tmp_path / ".local" / "stack.json"
     file.parent.mkdir(mode=0o700)
     found = {"endpoint_url": aws_endpoint, "access_key": os.environ["AWS_ACCESS_KEY_ID"], "outputs": stack.outputs}
     write_private(file, json.dumps({"api_url": "http://127.0.0.1:1", **found}))
     (tmp_path / "deep" / "down").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "down")
-    stack.letter("Scrape", "s")
+    stack.add("Scrape", "s")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOTHER")
     aws.client.cache_clear()
@@ -150,7 +150,7 @@ def test_the_local_stack_of_a_folder_above_is_found(
     assert sent.stdout == "redriven\t1\n"
 
 
-def test_a_stack_that_is_not_there_and_one_that_is_no_pool(stack: Stack) -> None:
+def test_a_missing_stack_and_one_that_is_not_a_proxy_pool_are_errors(stack: Stack) -> None:
     missing = run("list", "--stack", "no-such-stack")
     boto3.client("cloudformation").create_stack(
         StackName=f"{stack.name}x", TemplateBody=json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
@@ -163,24 +163,24 @@ def test_a_stack_that_is_not_there_and_one_that_is_no_pool(stack: Stack) -> None
     assert "no output" in json.loads(other.stderr)["title"]
 
 
-def refused(code: str) -> ClientError:
-    """What AWS says."""
-    return ClientError({"Error": {"Code": code, "Message": "said\nso"}}, "DescribeStacks")
+def aws_error(code: str) -> ClientError:
+    """An error response of AWS."""
+    return ClientError({"Error": {"Code": code, "Message": "line 1\nline 2"}}, "DescribeStacks")
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
         (NoCredentialsError(), Exit.CREDENTIALS),
-        (refused("ExpiredToken"), Exit.CREDENTIALS),
-        (refused("AccessDenied"), Exit.CREDENTIALS),
+        (aws_error("ExpiredToken"), Exit.CREDENTIALS),
+        (aws_error("AccessDenied"), Exit.CREDENTIALS),
         (NoRegionError(), Exit.USAGE),
         (EndpointConnectionError(endpoint_url="https://x"), Exit.UNREACHABLE),
-        (refused("Throttling"), Exit.FAILED),
+        (aws_error("Throttling"), Exit.FAILED),
     ],
     ids=["no credentials", "expired", "denied", "no region", "no answer", "throttled"],
 )
-def test_what_aws_refuses_is_one_line_and_a_code_of_its_own(
+def test_an_error_of_aws_is_one_line_and_an_exit_code(
     aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, error: Exception, code: Exit
 ) -> None:
     def refuse(*_: object) -> None:

@@ -15,7 +15,7 @@ from proxypool.checks.judge.answer import new_nonce, parse_answer
 from proxypool.jobs.fetch.page import Answer, FetchFailed, PageRequest, fetch
 from proxypool.jobs.job import JobRequest
 from proxypool.local.farm.kinds import KINDS, PASSWORD, USER, Spec
-from proxypool.local.farm.server import growing
+from proxypool.local.farm.server import serve_farm
 from proxypool.network import loop
 from proxypool.network.fetch import FetchLimits
 from proxypool_client.outcome import Outcome
@@ -36,12 +36,12 @@ def test_a_page_comes_by_every_protocol_its_name_unresolved(
         raise AssertionError("a name was looked up")
 
     async def page() -> Answer:
-        async with growing(tmp_path, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (
+        async with serve_farm(tmp_path, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (
             farm,
             ports,
         ):
             login = f"{USER}:{PASSWORD}@" if KINDS[kind].listed_with_password else ""
-            ip, port = farm.places[0]
+            ip, port = farm.addresses[0]
             scheme = "https" if secure else "http"
             page_request = a_page_request(f"{scheme}://judge.test:{ports[secure]}/?nonce={nonce}")
             tls = ssl.create_default_context(cafile=tmp_path / "ca.pem")

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from proxypool import aws
+from proxypool.aws.state import REBUILD_WANTED
 from proxypool.config.settings import Settings
 from proxypool.leases import expire, filters
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
+from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.leases.redis.keys import MEMBER_ID, ready_set
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 
 from tests.support.lease_filters import fitting, layout_without
-from tests.support.leases import a_record
+from tests.support.leases import a_record, keys_of
 from tests.support.servers import create_tables
 
 ALL_READY = ready_set("http", "*", 2)
@@ -45,6 +49,14 @@ class Stack:
         """The layouts of all ready members."""
         members = self.bridge.cache.command("ZRANGE", f"{self.bridge.cache.keys.tag}:{ALL_READY}", 0, -1)
         return {member[: MEMBER_ID.start] for member in members}
+
+    def ready(self) -> int:
+        """The number of ready members."""
+        return int(self.bridge.cache.command("ZCARD", f"{self.bridge.cache.keys.tag}:{ALL_READY}"))
+
+    def request_rebuild(self) -> None:
+        """What `POST /rebuild` does."""
+        self.bridge.state.put(REBUILD_WANTED, {"at": "2028-05-17T12:00:00Z"})
 
     def pool_field(self, name: str) -> str | None:
         """A field of the pool's hash."""
@@ -89,17 +101,81 @@ def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning
 ) -> None:
     """The rows before the cursor were written with the layout of that time."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
-    with layout_without("source"), monkeypatch.context() as patch:
-        ticks = iter([0.0, 9.0])
-        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with layout_without("source"), stopping_after(pages=1):
         assert stack.bridge.rebuild(5.0) == PROXIES // 2
-    with monkeypatch.context() as patch:
-        ticks = iter([0.0, 9.0])
-        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with stopping_after(pages=1):
         assert stack.bridge.rebuild(5.0) == PROXIES // 2
 
     assert stack.run()["count_rebuilt"] == PROXIES - PROXIES // 2
     assert stack.layouts() == {filters.LAYOUT}
+
+
+@contextmanager
+def stopping_after(pages: int) -> Iterator[None]:
+    """Within, a fill reads this many pages before its time is over."""
+    ticks = iter([0.0] * pages + [9.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        yield
+
+
+@contextmanager
+def before_page(number: int, act: Callable[[], object]) -> Iterator[None]:
+    """Within, `act` runs once, between the reading and the writing of the page with that number."""
+    numbers, upsert = itertools.count(1), Index.upsert
+
+    def upsert_later(index: Index, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
+        if next(numbers) == number:
+            act()
+        return upsert(index, records, again=again)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Index, "upsert", upsert_later)
+        yield
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 4])
+def test_a_cache_that_is_lost_during_a_rebuild_is_filled_from_the_tables_beginning(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """I23: the cursor belongs to the lost cache. A pool that is filled from it would open without the rows before it."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
+
+    def lose() -> None:
+        for key in keys_of(stack.bridge.cache):
+            stack.bridge.cache.command("DEL", key)
+
+    with before_page(page, lose):
+        stack.run()
+    stack.run()
+
+    assert stack.ready() == PROXIES
+    assert stack.pool_field("filled") == filters.LAYOUT
+
+
+def test_a_request_during_a_rebuild_is_answered_by_another_one(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were written before the request are written again, whether or not that run had begun by a request, too."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
+    with stopping_after(pages=1):
+        assert stack.bridge.rebuild(5.0) == PROXIES // 2
+    stack.request_rebuild()
+
+    with before_page(2, stack.request_rebuild):
+        assert stack.run()["count_rebuilt"] == PROXIES
+
+    assert [stack.run()["count_rebuilt"] for _ in range(2)] == [PROXIES, 0]
+
+
+def test_a_run_that_was_overtaken_leaves_no_cursor(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock ends before a long run does. A cursor that is left would cut the next rebuild short."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
+
+    with stopping_after(pages=6), before_page(2, lambda: stack.bridge.rebuild(5.0)):  # 2 pages, 4 by the other run
+        stack.bridge.rebuild(5.0)
+    assert (stack.pool_field("filled"), stack.pool_field("fill_after")) == (filters.LAYOUT, None)
+    stack.request_rebuild()
+
+    assert stack.run()["count_rebuilt"] == PROXIES
 
 
 @dataclass

@@ -16,6 +16,7 @@ from proxypool.errors import Unavailable
 from proxypool.tasks.handlers import Again, Invocation, QueueHandler, ScheduledHandler
 from proxypool.tasks.retry import Delivery, Hold, Retry, reason_name
 from proxypool.tasks.runs import last_name, result_name
+from pynamodb.exceptions import PutError
 
 from tests.support.deployment import CONTEXT, Deployment
 
@@ -81,6 +82,39 @@ def test_each_message_of_a_batch_has_its_own_answer(deployment: Deployment, visi
     assert facts.get(reason_name("held")) is None
     assert facts.get(reason_name("done")) is None
     assert facts.get(result_name("run-1"))["counts"] == {"count_done": 1}
+
+
+@pytest.mark.parametrize("one_run_each", [True, False])
+def test_a_reason_that_cannot_be_stored_changes_no_answer(
+    deployment: Deployment, visibilities: dict[str, int], monkeypatch: pytest.MonkeyPatch, one_run_each: bool
+) -> None:
+    """DynamoDB may be the reason why it failed. What is done stays done, what comes behind runs, and the delay is set."""
+    ran: list[str] = []
+    put = State.put
+
+    def refusing(table: State, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
+        if name.startswith(reason_name("")):
+            raise PutError("throttled")
+        put(table, name, value, ttl_seconds=ttl_seconds)
+
+    def work(made: str, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
+        ran.extend(delivery.message_id for delivery in deliveries)
+        return {"slow": Retry("slow")} if "slow" in {delivery.message_id for delivery in deliveries} else {}
+
+    monkeypatch.setattr(State, "put", refusing)
+    records = [record("bad", body="{"), record("done"), record("slow"), record("last")]
+    answer = a_handler(work, one_run_each=one_run_each)({"Records": records}, CONTEXT)
+
+    assert (failed(answer), ran) == (["bad", "slow"], ["done", "slow", "last"])
+    assert visibilities == {"bad": 0, "slow": 30}
+
+
+def test_no_wait_is_longer_than_sqs_allows(deployment: Deployment, visibilities: dict[str, int]) -> None:
+    """12 hours from the receipt: a longer visibility is refused, and the message would come after the queue's own time-out."""
+    answer = a_handler(lambda *_: {"m": Retry("pause", min_seconds=86_400)})({"Records": [record("m", 2)]}, CONTEXT)
+
+    assert failed(answer) == ["m"]
+    assert visibilities["m"] == 43_200 - 900
 
 
 def test_the_last_attempt_is_known_and_comes_back_at_once(deployment: Deployment, visibilities: dict[str, int]) -> None:

@@ -23,6 +23,7 @@ def test_members_of_a_newer_version_are_ignored() -> None:
     ("body", "reason"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[]", "not an object"),
         ('{"v":2,"source_id":"a"}', "unknown version"),
         ('{"source_id":"a"}', "unknown version"),

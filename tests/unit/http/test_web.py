@@ -20,7 +20,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("value", [-1, 0, 901, 1_000_000_000, 60.0, "60", True, [60]])
+@pytest.mark.parametrize("value", [-1, 0, 901, 10**400, -(10**400), 60.0, "60", True, [60]])
 def test_a_number_that_is_not_a_plain_integer_in_range_names_its_field(value: object) -> None:
     """Input 55."""
     with pytest.raises(Invalid) as caught:
@@ -39,6 +39,7 @@ def test_a_number_that_is_not_a_plain_integer_in_range_names_its_field(value: ob
         {"mode": "c"},
         {"fast": 1},
         {"score": 1.01},
+        {"score": 10**400},  # no float holds it
     ],
 )
 def test_a_value_outside_its_charset_set_or_size_is_refused(body: dict[str, Any]) -> None:
@@ -66,13 +67,27 @@ def test_defaults_fill_what_is_missing_and_lists_become_tuples() -> None:
         {"body": "[]"},
         {"body": '{"a":1,"a":2}'},
         {"body": '{"a":NaN}'},
+        {"body": '{"a":["\\ud83d"]}'},  # half an emoji
+        {"body": '{"\\udc00":1}'},
         {"body": '{"a":' + "[" * 20 + "]" * 20 + "}"},
         {"body": "{}", "headers": JSON | {"content-encoding": "gzip"}},
         {"body": "not base64!", "isBase64Encoded": True},
         {"body": base64.b64encode(b'{"a":"\xff"}').decode(), "isBase64Encoded": True},
         {"body": ""},
     ],
-    ids=["syntax", "list", "twice", "nan", "deep", "encoded", "base64", "utf-8", "empty"],
+    ids=[
+        "syntax",
+        "list",
+        "twice",
+        "nan",
+        "surrogate",
+        "surrogate name",
+        "deep",
+        "encoded",
+        "base64",
+        "utf-8",
+        "empty",
+    ],
 )
 def test_what_is_not_one_plain_json_object_is_400(event: dict[str, Any]) -> None:
     """Input 62."""
@@ -167,3 +182,7 @@ def test_a_query_parameter_is_read_from_its_text_as_strictly_as_json(text: str, 
 def test_the_stage_is_taken_off_the_path(stage: str, raw: str, path: str) -> None:
     """API Gateway puts every stage but $default before rawPath."""
     assert web.path({"rawPath": raw, "requestContext": {"stage": stage}}) == path
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert web.parse_object(b'{"a":"\\ud83d\\ude00"}') == {"a": "\U0001f600"}

@@ -63,7 +63,7 @@ def decode(body: str, kind: type[_T]) -> _T:
     """The message in a body; unknown members are ignored. Raises MessageError if it is not one."""
     try:
         value = json.loads(body)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise MessageError("not JSON") from error
     if not isinstance(value, dict):
         raise MessageError("not an object")

@@ -84,11 +84,13 @@ def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BY
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Strict JSON: an object in UTF-8, without duplicate keys, NaN or Infinity; raises NotJson."""
+    """Strict JSON: an object in UTF-8, without duplicate keys, NaN, Infinity or lone surrogates; raises NotJson."""
     if _depth(raw) > MAX_DEPTH:
         raise NotJson("the JSON is nested too deep")
     try:
         value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        if b"\\u" in raw:
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character: it has no UTF-8
     except (ValueError, RecursionError) as error:
         raise NotJson("the body is not JSON") from error
     if not isinstance(value, dict):
@@ -204,7 +206,7 @@ def _wrong(value: Any, field: Field) -> str:
         return ""
     least = -math.inf if field.minimum is None else field.minimum
     most = math.inf if field.maximum is None else field.maximum
-    if not least <= float(value) <= most:
+    if not least <= value <= most:  # exact for integers of any size, which float() has not
         return f"must be from {field.minimum} to {field.maximum}"
     return ""
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import uuid4
 
 from proxypool import clock
 from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
@@ -106,14 +107,10 @@ class Bridge:
 
         Page by page, in as many runs as it takes; the pool stays open, since the epoch stays. Returns how many were written.
         """
-        is_requested = self.state.get(REBUILD_WANTED) is not None
-        if self._is_filled() and not is_requested:
-            return 0
-        self.cache.command("HDEL", self.cache.keys.settings, "filled")
-        filled = self._fill(until)
-        if is_requested and self._is_filled():
-            self.state.delete(REBUILD_WANTED)
-        return filled
+        if self.state.get(REBUILD_WANTED) is not None:
+            self.cache.command("HDEL", self.cache.keys.settings, "filled", "fill_after")
+            self.state.delete(REBUILD_WANTED)  # before the fill: a request that comes during it starts another one
+        return 0 if self._is_filled() else self._fill(until)
 
     def free(self, until: float) -> int:
         """Ends expired leases, pins and breakers in bounded batches; returns how many leases ended."""
@@ -168,18 +165,33 @@ class Bridge:
         return gauges
 
     def _fill(self, until: float) -> int:
-        """Indexes the table from where the last run of this layout stopped; "filled" is set when the end is reached."""
-        layout, _, cursor = (self._get("fill_after") or "").partition(" ")
-        filled, after = 0, cursor if layout == filters.LAYOUT else None
+        """Indexes the table from where the last run of this fill stopped; "filled" is set when the end is reached.
+
+        Stops where the cursor in the cache is not this fill's any more: the cache was lost, another run has reached the end, or a
+        new fill was requested. What was written before may be gone, so the next run must not continue from here.
+        """
+        fill, after = self._fill_begun()
+        filled = 0
         while time.monotonic() < until:
             records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
             filled += self.index.upsert(records, again=True)
-            if after is None:
-                self._set("filled", filters.LAYOUT)
-                self.cache.command("HDEL", self.cache.keys.settings, "fill_after")
+            if not (self._get("fill_after") or "").startswith(fill):
                 break
-            self._set("fill_after", f"{filters.LAYOUT} {after}")
+            if after is None:
+                if self.cache.command("HDEL", self.cache.keys.settings, "fill_after"):
+                    self._set("filled", filters.LAYOUT)
+                break
+            self._set("fill_after", fill + after)
         return filled
+
+    def _fill_begun(self) -> tuple[str, str | None]:
+        """The fill of this layout that has not reached the end, and its cursor; else a new one, from the table's beginning."""
+        layout, _, rest = (self._get("fill_after") or "").partition(" ")
+        fill, _, cursor = rest.partition(" ")
+        if layout != filters.LAYOUT or not fill:
+            fill, cursor = uuid4().hex[:12], ""
+            self._set("fill_after", f"{filters.LAYOUT} {fill} ")
+        return f"{filters.LAYOUT} {fill} ", cursor or None
 
     def _is_filled(self) -> bool:
         """Whether the whole table was indexed with the current layout."""

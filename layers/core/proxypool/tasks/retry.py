@@ -18,7 +18,9 @@ from proxypool.config.settings import Settings
 from proxypool.telemetry import Metric, count_by, log, masked
 
 REASON_TTL_SECONDS = 14 * 86_400  # as long as the dead-letter queue keeps the message
-MAX_VISIBILITY_SECONDS = 43_200  # SQS's bound
+MAX_VISIBILITY_SECONDS = (
+    43_200 - 900
+)  # SQS counts its 12 hours from the receipt, which is a Lambda's run (15 min) ago at most
 
 M = TypeVar("M", ScrapeMessage, ValidateMessage, FetchMessage)
 
@@ -133,4 +135,7 @@ def _note(message_id: str, reason: str, *, task: str, attempt: int, retrying: bo
     write_line(f"{task} failed", task=task, error=masked(reason), retrying=retrying, attempt=attempt, **facts)
     count_by(Metric.TASKS_FAILED, 1, "task", task)
     kept = {"task": task, "reason": masked(reason), "attempt": attempt, "at": clock.iso(clock.now())}
-    state.put(reason_name(message_id), kept, ttl_seconds=REASON_TTL_SECONDS)
+    try:
+        state.put(reason_name(message_id), kept, ttl_seconds=REASON_TTL_SECONDS)
+    except Exception as error:  # the reason is for the reader; without it, the batch still has its answer
+        log.warning("reason not stored", task=task, error=type(error).__name__)
