@@ -47,12 +47,13 @@ test-at: .venv/.done  ## run unit and integration tests with the pool's clock at
 test-start: .venv/.done  ## smoke test of `make up` on a bare machine (one to two minutes)
 	$(BIN)/python -m pytest tests/start
 
-check: .venv/.done .venv-tools/.done  ## check format, lint, types, imports, generated files and templates
+check: .venv/.done .venv-tools/.done  ## check format, lint, types, imports, words, generated files and templates
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy layers tools tests
 	for function in functions/*/app.py; do $(BIN)/mypy "$$function" || exit 1; done
 	$(BIN)/lint-imports
+	$(BIN)/python tools/words.py
 	$(TOOLS)/python tools/sam_parameters.py build/parameters.json
 	$(BIN)/python tools/configuration.py --check build/parameters.json
 	$(BIN)/python tools/translate.py build/translated.json

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Kind, Proxy, Status
 from proxypool.proxies.record import CheckFacts
@@ -27,7 +27,7 @@ class Admin:
 
     settings: Settings
     proxies: ProxyTable
-    state: State
+    state: StateTable
     calls: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(

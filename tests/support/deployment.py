@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config import settings
 from proxypool.config.settings import Settings
 from proxypool.leases.build import bridge_of
@@ -66,7 +66,7 @@ class Deployment:
 
     def last(self, task: str) -> dict[str, Any]:
         """The result of a task's last run."""
-        run: dict[str, Any] = State(self.settings.state_table).get(last_name(task))
+        run: dict[str, Any] = StateTable(self.settings.state_table).get(last_name(task))
         return run
 
 

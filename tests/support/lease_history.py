@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from proxypool.leases.ledger.journal import Entry, Kind
+from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 
 MEMORY_MS = 250  # a cached refusal may be returned for this long after a proxy has become free
 
@@ -79,7 +79,9 @@ class Lifetime:
         return self.ends[-1] if self.over is None else min(self.over, self.ends[-1])
 
 
-def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping[str, int], total_ms: int) -> list[str]:
+def violations(
+    calls: Sequence[Call], journal: Sequence[JournalEntry], *, caps: Mapping[str, int], total_ms: int
+) -> list[str]:
     """The violations of the invariants, each beginning with the invariant's number; `caps` is the maximum of holders by proxy."""
     lives: dict[str, Lifetime] = {}
     return [
@@ -93,11 +95,11 @@ def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping
     ]
 
 
-def _read_lives(lives: dict[str, Lifetime], journal: Iterable[Entry], total_ms: int) -> Iterator[str]:
+def _read_lives(lives: dict[str, Lifetime], journal: Iterable[JournalEntry], total_ms: int) -> Iterator[str]:
     """Fills `lives`; yields the violations within each lease."""
     for entry in journal:
         life = lives.get(entry.lease_id)
-        if entry.kind is Kind.GRANT:
+        if entry.kind is EntryKind.GRANT:
             if life:
                 yield f"I2 {entry.lease_id} was granted twice"
             ms, seq = entry.journal_id.split("-")
@@ -109,14 +111,14 @@ def _read_lives(lives: dict[str, Lifetime], journal: Iterable[Entry], total_ms: 
         if life is None or life.over is not None:
             yield f"I3 {entry.lease_id} is over or never was, and still: {entry.kind}"
             continue
-        if entry.kind is Kind.RENEWAL:
+        if entry.kind is EntryKind.RENEWAL:
             if entry.at_ms >= life.ends[-1]:
                 yield f"I5 {entry.lease_id} was over and a renewal revived it"
             if not life.ends[-1] <= entry.expires_ms <= life.granted + total_ms:
                 yield f"I5 {entry.lease_id} was renewed from {life.ends[-1]} to {entry.expires_ms}"
             life.ends.append(entry.expires_ms)
         elif entry.is_end:
-            life.over, life.released = entry.at_ms, entry.kind is Kind.RELEASE
+            life.over, life.released = entry.at_ms, entry.kind is EntryKind.RELEASE
             if life.released == (entry.at_ms >= life.ends[-1]):
                 yield f"I4 {entry.lease_id}: {entry.kind} at {entry.at_ms}, its end is {life.ends[-1]}"
 

@@ -18,13 +18,13 @@ from uuid import uuid4
 from botocore.client import BaseClient
 from proxypool import aws, clock
 from proxypool.aws.queues import ScrapeMessage, decode
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
 from proxypool.sources.api import from_request
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape.report import Scraped
+from proxypool.sources.scrape.report import ScrapeResult
 from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
 
@@ -55,7 +55,7 @@ class Pool:
         self.events_url = _subscribe(prefix)
         self.sources = SourceTable(self.settings.sources_table)
         self.proxies = ProxyTable(self.settings.proxies_table)
-        self.state = State(self.settings.state_table)
+        self.state = StateTable(self.settings.state_table)
         self.scraper = Scraper(sources=self.sources, proxies=self.proxies, state=self.state, settings=self.settings)
         self.scheduler = Scheduler(self.sources, self.state, self.settings)
 
@@ -71,11 +71,11 @@ class Pool:
         assert found is not None
         return found
 
-    def scrape(self, source_id: str = "list", *, days: float = 0) -> Scraped:
+    def scrape(self, source_id: str = "list", *, days: float = 0) -> ScrapeResult:
         """One run, `days` from now, for a message of scrape_all."""
         return self.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now() + timedelta(days=days))
 
-    def scrape_all(self, source_id: str = "list") -> list[Scraped]:
+    def scrape_all(self, source_id: str = "list") -> list[ScrapeResult]:
         """All runs until the end of the list: the first one, and those of its follow-up messages."""
         message: ScrapeMessage | None = ScrapeMessage(source_id=source_id)
         runs = []

@@ -1,4 +1,4 @@
-"""Relative links of the README and the docs lead to a file that exists, and to a heading of it where they name one."""
+"""Relative links of the README and the docs refer to existing files and headings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of the page's headings."""
+    """The anchors that GitHub creates for headings."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}

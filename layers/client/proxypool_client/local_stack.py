@@ -49,8 +49,9 @@ def find_stack(folder: Path | None = None) -> Path | None:
 def read_stack(file: Path) -> dict[str, Any]:
     """The content of a stack's file: `api_url` and more; all its addresses are on loopback.
 
-    Raises NoPool if the file cannot be read, or if another user could have written it: the file and its folder must belong to
-    this user, must not be writable by others, and must not be symbolic links.
+    Raises NoPool if the file cannot be read, if another user could have written it (the file and its folder must belong to this
+    user, must not be writable by others, and must not be symbolic links), or if it was left by a killed stack: any user can
+    listen on a port that is free again.
     """
     text = _own_text(file)
     try:
@@ -59,8 +60,10 @@ def read_stack(file: Path) -> dict[str, Any]:
         if all(isinstance(address, str) for address in addresses):
             if not all(is_loopback(urlsplit(address).hostname) for address in addresses):
                 raise NoPool(f"{file} is not used: it names an address that is not on this machine")
+            if not _is_alive(stack.get("children", {}).get("aws", os.getpid())):
+                raise NoPool(f"{file} is not used: its stack was killed; start it again, or set PROXYPOOL_URL")
             return stack
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise _unreadable(file)
 
@@ -80,6 +83,15 @@ def is_loopback(host: str | None) -> bool:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False
+
+
+def _is_alive(pid: int) -> bool:
+    """True if a process of this user has this id."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError, OverflowError):
+        return False
+    return pid > 0  # others denote process groups
 
 
 def _own_text(file: Path) -> str:

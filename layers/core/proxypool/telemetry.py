@@ -130,7 +130,7 @@ def flush() -> None:
 
 
 def masked(text: str) -> str:
-    """The text without user names and passwords of URLs, cut to 1,024 characters."""
+    """The text without credentials in URLs, truncated to 1,024 characters."""
     return _USERINFO.sub("***@", text)[:MAX_FIELD_CHARS]
 
 

@@ -1,4 +1,4 @@
-"""The rebuild of the index after a change of its layout, while leases go on: a real Valkey and the emulated DynamoDB."""
+"""The rebuild of the index after a change of its layout, while leasing continues, on Valkey and the emulated DynamoDB."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROXIES, WORKERS = 60, 4
 
 
 @dataclass
-class Stack:
+class RebuildStack:
     """One pool with its tables."""
 
     bridge: Bridge
@@ -65,7 +65,7 @@ class Stack:
 
 
 @pytest.fixture
-def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
+def stack(valkey_url: str, aws_endpoint: str) -> Iterator[RebuildStack]:
     """An open pool whose index was filled by an older deployment: its members have no region."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -74,7 +74,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
         proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
-    stack = Stack(bridge, pool_of(settings, bridge.cache))
+    stack = RebuildStack(bridge, pool_of(settings, bridge.cache))
     for number in range(1, PROXIES + 1):
         record = a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"})
         aws.client("dynamodb").put_item(TableName=tables["ProxiesTable"], Item=to_item(record).serialize())
@@ -84,7 +84,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     bridge.cache.close()
 
 
-def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: Stack) -> None:
+def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: RebuildStack) -> None:
     epoch, older = stack.pool_field("epoch"), stack.layouts()
 
     assert stack.run()["count_rebuilt"] == PROXIES
@@ -97,7 +97,7 @@ def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_ep
 
 
 def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows before the cursor were written with the layout of that time."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
@@ -136,7 +136,7 @@ def before_page(number: int, act: Callable[[], object]) -> Iterator[None]:
 
 @pytest.mark.parametrize("page", [1, 2, 3, 4])
 def test_a_cache_that_is_lost_during_a_rebuild_is_filled_from_the_tables_beginning(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch, page: int
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch, page: int
 ) -> None:
     """I23: the cursor belongs to the lost cache. A pool that is filled from it would open without the rows before it."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
@@ -153,7 +153,9 @@ def test_a_cache_that_is_lost_during_a_rebuild_is_filled_from_the_tables_beginni
     assert stack.pool_field("filled") == filters.LAYOUT
 
 
-def test_a_request_during_a_rebuild_is_answered_by_another_one(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_during_a_rebuild_is_answered_by_another_one(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that were written before the request are written again, whether or not that run had begun by a request, too."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
     with stopping_after(pages=1):
@@ -166,7 +168,7 @@ def test_a_request_during_a_rebuild_is_answered_by_another_one(stack: Stack, mon
     assert [stack.run()["count_rebuilt"] for _ in range(2)] == [PROXIES, 0]
 
 
-def test_a_run_that_was_overtaken_leaves_no_cursor(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_overtaken_leaves_no_cursor(stack: RebuildStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock ends before a long run does. A cursor that is left would cut the next rebuild short."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
 
@@ -179,8 +181,8 @@ def test_a_run_that_was_overtaken_leaves_no_cursor(stack: Stack, monkeypatch: py
 
 
 @dataclass
-class Load:
-    """Workers that lease and give back, and what they saw. A proxy is `held` from its grant until its release is sent."""
+class LeaseLoad:
+    """Workers that acquire and release leases, and their observations. A proxy is `held` from its grant until its release is sent."""
 
     pool: Pool
     held: set[str] = field(default_factory=set)
@@ -210,10 +212,12 @@ class Load:
         self.pool.release_many(f"w{number}", [lease.id for lease in last])
 
 
-def test_leases_go_on_while_a_changed_layout_is_rebuilt(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leasing_continues_while_a_changed_layout_is_rebuilt(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I1, I11: no 503, no refusal, no double lease, page after page until all members have the current layout."""
     monkeypatch.setattr("proxypool.leases.index.ready.PROXIES_PER_CALL", 1)
-    load = Load(stack.pool)
+    load = LeaseLoad(stack.pool)
     pages = []
     scan_page = stack.bridge.proxies.scan_page
 

@@ -1,4 +1,4 @@
-"""Sixteen workers save sessions at once, on a way to Redis on which everything goes wrong: no update is lost unsaid."""
+"""Sixteen workers save sessions concurrently over an unreliable connection to Redis: no update is lost silently."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Save:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What a session held at a version."""
 
     owner: str
@@ -48,15 +48,15 @@ def marks_of(session: Session) -> tuple[str, ...]:
 
 @dataclass
 class Worker:
-    """One worker with connections of its own: reads a session, adds a mark, saves it."""
+    """One worker with separate connections: reads a session, adds a mark, saves it."""
 
     number: int
     sessions: Sessions
     saves: list[Save] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
 
     def work(self) -> None:
-        """Each of its marks is used once, whatever becomes of it."""
+        """Each mark is used once, also after a failure."""
         draw = random.Random(self.number)
         for number in range(SAVES):
             owner, name = OWNERS[self.number % 2], draw.choice(NAMES)
@@ -75,11 +75,11 @@ class Worker:
             session = self.sessions.get(owner, name)
         except NotFound:
             return 0, ()
-        self.seen.append(Seen(owner, name, session.version, marks_of(session)))
+        self.seen.append(Observation(owner, name, session.version, marks_of(session)))
         return session.version, marks_of(session)
 
     def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> CallResult:
-        """What the worker knows of it."""
+        """The outcome as the worker knows it."""
         try:
             assert self.sessions.put(owner, name, body=body, version=version).version == version + 1
         except VersionConflict:
@@ -89,8 +89,8 @@ class Worker:
         return CallResult.OK
 
 
-def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Seen], last: Seen) -> list[str]:
-    """What is wrong with the story of one session, whose last state is `last`."""
+def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Observation], last: Observation) -> list[str]:
+    """Checks the history of one session with the final state `last`; returns the errors."""
     mine = [one for one in saves if (one.owner, one.name) == (last.owner, last.name)]
     told = {one.mark: one for one in mine}
     found = [f"{mark} is another session's, or there twice" for mark in last.marks if mark not in told]
@@ -115,11 +115,11 @@ def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Seen], last: Seen) ->
     return found
 
 
-def test_sixteen_workers_lose_no_update_when_all_goes_wrong(valkey_url: str) -> None:
+def test_sixteen_workers_with_faults_lose_no_update(valkey_url: str) -> None:
     """I15, I16, inputs 68 and 69, two owners of the same names: each acknowledged save is there, each refused one is not."""
     sessions = Sessions(a_pool(valkey_url).cache, 600, 600)
     for owner in OWNERS:
-        for name in (*NAMES, "known"):  # the scripts are known: short commands
+        for name in (*NAMES, "known"):  # the scripts are loaded: short commands
             sessions.put(owner, name, body={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
             sessions.get(owner, name)
     with faulty_connection(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
@@ -134,7 +134,7 @@ def test_sixteen_workers_lose_no_update_when_all_goes_wrong(valkey_url: str) -> 
     for owner in OWNERS:
         for name in NAMES:
             session = sessions.get(owner, name)
-            assert lost_or_mixed_up(saves, seen, Seen(owner, name, session.version, marks_of(session))) == []
+            assert lost_or_mixed_up(saves, seen, Observation(owner, name, session.version, marks_of(session))) == []
             assert session.version == len(marks_of(session))
     assert set(happened) == set(Fault)
     assert set(Counter(one.result for one in saves)) == set(CallResult)

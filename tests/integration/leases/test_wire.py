@@ -22,7 +22,7 @@ from proxypool.network import loop
 from proxypool.network.address import Url
 from proxypool.network.deadline import Deadline
 from proxypool.network.faults import TransportError
-from proxypool.network.tunnel import Connection, Credentials, ProxyHop, get_http, get_https
+from proxypool.network.tunnel import Connection, ProxyCredentials, ProxyHop, get_http, get_https
 from proxypool.proxies.proxy import Protocol, Proxy
 
 from tests.support.builders import NOW
@@ -39,7 +39,7 @@ async def seen_through(folder: Path, kind: str, *, secure: bool) -> Observation:
         ports,
     ):
         tls = ssl.create_default_context(cafile=folder / "ca.pem")
-        credentials = Credentials(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
+        credentials = ProxyCredentials(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
         hop = ProxyHop(protocol=KINDS[kind].listed_as, host="127.69.0.1", tls=tls, credentials=credentials)
         nonce = new_nonce()
         url = Url(
@@ -74,7 +74,7 @@ def test_a_name_goes_through_every_protocol_unresolved(
 
 
 def test_a_connection_carries_one_request(tmp_path: Path) -> None:
-    """Input 35: it is never used for another, whoever asks."""
+    """Input 35: it is never reused."""
 
     async def asked_twice() -> str:
         async with serve_farm(tmp_path, [Spec(kind=KINDS["fast"], exit_ip="127.69.3.1", country="de")], key=KEY) as (
@@ -145,7 +145,7 @@ def test_one_batch_makes_one_context_that_verifies(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("run", [asyncio.run, loop.run])
 def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
-    """What came while our own loop stood still is read before the time is over."""
+    """Data that arrives while the event loop is blocked is read before the timeout."""
 
     async def answer_while_blocked() -> bytes:
         async def answers(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -157,7 +157,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
             try:
                 asyncio.get_running_loop().call_later(0.01, time.sleep, 0.4)
                 with Deadline(0.1):
-                    await asyncio.sleep(0.02)  # the block lies in here
+                    await asyncio.sleep(0.02)  # the loop is blocked here
                     return await wire.read(lambda buffer, _: bytes(buffer) or None)
             finally:
                 wire.close()
@@ -168,7 +168,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
 
 @pytest.mark.parametrize("run", [asyncio.run, loop.run])
 def test_a_deadline_ends_what_takes_too_long_and_nothing_else(run: Run) -> None:
-    """Input 32: alone, inside of a longer one, and beside a cancellation that is not its own."""
+    """Input 32: alone, nested in a longer one, and with an external cancellation."""
 
     async def outcomes() -> list[str]:
         found = []

@@ -89,6 +89,20 @@ def test_a_file_in_a_folder_that_others_can_write_is_refused(tmp_path: Path, mod
         find_url(environment={}, folder=tmp_path)
 
 
+def test_a_file_that_a_killed_stack_left_behind_is_refused(tmp_path: Path) -> None:
+    """Any user can listen on the port of a stack that is gone."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    at = {"api_url": "http://127.0.0.1:1"}
+    a_stack(tmp_path / "running", json.dumps(at | {"children": {"aws": os.getpid()}}))
+    assert find_url(environment={}, folder=tmp_path / "running") == "http://127.0.0.1:1"
+
+    for number, pid in enumerate((gone.pid, 0, -1, 10**30)):
+        a_stack(tmp_path / str(number), json.dumps(at | {"children": {"aws": pid}}))
+        with pytest.raises(NoPool, match="its stack was killed"):
+            find_url(environment={}, folder=tmp_path / str(number))
+
+
 @pytest.mark.parametrize("linked", [".local", ".local/stack.json"])
 def test_a_symbolic_link_is_refused(tmp_path: Path, linked: str) -> None:
     """Of a folder or of a file: the owner of the target did not create the link."""

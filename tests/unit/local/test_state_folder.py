@@ -73,9 +73,11 @@ def test_the_cache_is_deleted_if_the_servers_were_killed_too(tmp_path: Path) -> 
     with a_process(SLEEP) as gone:
         pass
     state_folder.write_children(tmp_path, tmp_path / "demo", {"valkey": gone.pid, "aws": gone.pid})
+    (tmp_path / "stack.json").write_text("{}")
 
     assert state_folder.clean_up(tmp_path, lines.append)
 
+    assert not (tmp_path / "stack.json").exists()
     assert not (tmp_path / "demo" / "valkey").exists()
     assert lines == ["the previous run was killed: its changes since its start are lost"]
     assert not state_folder.clean_up(tmp_path, lines.append)

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.permissions import allowed, functions
 
-READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (state.State.get)"}
+READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (StateTable.get)"}
 WRITE_STATE = {("StateTable", "dynamodb:PutItem"): "the run's result (tasks.run), reasons, cursors, marks"}
-DELETE_STATE = {("StateTable", "dynamodb:DeleteItem"): "expired marks (state.State.delete)"}
+DELETE_STATE = {("StateTable", "dynamodb:DeleteItem"): "expired marks (StateTable.delete)"}
 DELETE_CHECKS = {
     ("ChecksTable", "dynamodb:Query"): "the keys of a proxy's checks (ChecksTable.keys)",
     ("ChecksTable", "dynamodb:BatchWriteItem"): "deletes them (ChecksTable.delete)",
@@ -76,7 +76,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "claims and results (claim_many, record_many, release_claims)",
         ("ProxiesTable", "dynamodb:PartiQLInsert"): "a proxy with another detected protocol gets a new row",
         ("ChecksTable", "dynamodb:BatchWriteItem"): "the checks (ChecksTable.add)",
-        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (state.State.add)",
+        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (StateTable.add)",
         **consume("ValidateQueue"), **READ_STATE, **WRITE_STATE, **DELETE_STATE, **SIGNING_KEY, **PUBLISH,
     },
     "JudgeFunction": SIGNING_KEY,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from proxypool import clock
 from proxypool.aws.events import Event, publish
-from proxypool.aws.state import FROZEN, State
+from proxypool.aws.state import FROZEN, StateTable
 from proxypool.checks.check import Check, Verdict
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
@@ -59,7 +59,7 @@ def removes_from_ready(record: ProxyRecord, check: Check) -> bool:
 class Freezer:
     """Starts and ends the freeze of one deployment, by the failures of a batch and of its sweeps."""
 
-    state: State
+    state: StateTable
     settings: Settings
 
     def update(self, results: Iterable[tuple[str, ProxyRecord, Check]], now: datetime) -> bool:

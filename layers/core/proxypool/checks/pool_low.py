@@ -6,13 +6,13 @@ from typing import Final
 
 from proxypool import clock
 from proxypool.aws.events import Event, publish
-from proxypool.aws.state import GAUGES, State
+from proxypool.aws.state import GAUGES, StateTable
 from proxypool.config.settings import Settings
 
 ALL_PROXIES: Final = "all"  # name of the unfiltered count
 
 
-def publish_pool_low(state: State, settings: Settings) -> None:
+def publish_pool_low(state: StateTable, settings: Settings) -> None:
     """Reads the gauges (at most a minute old) and publishes one event for each filter that newly fell below the threshold."""
     gauges = state.get(GAUGES)
     if not gauges:
@@ -24,7 +24,7 @@ def publish_pool_low(state: State, settings: Settings) -> None:
         _publish_once(state, settings, filter_name, ready)
 
 
-def _publish_once(state: State, settings: Settings, filter_name: str, ready: int) -> None:
+def _publish_once(state: StateTable, settings: Settings, filter_name: str, ready: int) -> None:
     threshold = settings.pool_low_mark
     key, now = f"low:{filter_name}:{threshold}", clock.iso(clock.now())
     if ready >= threshold:

@@ -38,15 +38,15 @@ def try_source(
 
     with client_errors(as_json):
         try:
-            result = preview.try_out(
+            result = preview.preview_location(
                 location,
                 parser=parser,
                 protocol=protocol,
                 allow_http=allow_http,
                 allow_private=allow_private,
-                every=every,
+                keep_all=every,
             )
-        except preview.Unusable as error:
+        except preview.PreviewFailed as error:
             fail(Exit.USAGE, str(error), as_json)
     typer.echo(json.dumps(result.as_json()) if as_json else "\n".join(result.lines()))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.tasks.retry import reason_name
 
 VISIBILITY_SECONDS = 30  # how long a received message is hidden from other consumers
@@ -21,7 +21,7 @@ class Queue:
     name: str
     url: str
     dead_letter_url: str
-    state: State
+    state: StateTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class DeadLetter:
 
 def queues_from(outputs: Mapping[str, str]) -> list[Queue]:
     """The queues of a stack, from its outputs."""
-    state = State(outputs["StateTable"])
+    state = StateTable(outputs["StateTable"])
     return [
         Queue(
             name=name,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from proxypool import clock
-from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
+from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.leases import filters, operator_settings
 from proxypool.leases.index.ready import Index
 from proxypool.leases.index.watched import Watched
 from proxypool.leases.ledger import journal
-from proxypool.leases.ledger.journal import Entry, Kind
+from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 from proxypool.leases.ledger.table import Ledger
 from proxypool.leases.pool import REASONS
 from proxypool.leases.redis.cache import Cache
@@ -29,10 +29,10 @@ RECORDS_PER_PAGE = 500
 LOST_MARGIN_SECONDS = 60
 LOST_PER_SHARD = 100
 _COUNTED = {
-    Kind.GRANT: Metric.LEASES_GRANTED,
-    Kind.RENEWAL: Metric.LEASES_RENEWED,
-    Kind.RELEASE: Metric.LEASES_RELEASED,
-    Kind.EXPIRY: Metric.LEASES_EXPIRED,
+    EntryKind.GRANT: Metric.LEASES_GRANTED,
+    EntryKind.RENEWAL: Metric.LEASES_RENEWED,
+    EntryKind.RELEASE: Metric.LEASES_RELEASED,
+    EntryKind.EXPIRY: Metric.LEASES_EXPIRED,
 }
 
 
@@ -44,7 +44,7 @@ class Bridge:
     index: Index
     ledger: Ledger
     proxies: ProxyTable
-    state: State
+    state: StateTable
     strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
     watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low
@@ -189,7 +189,7 @@ class Bridge:
         layout, _, rest = (self._get("fill_after") or "").partition(" ")
         fill, _, cursor = rest.partition(" ")
         if layout != filters.LAYOUT or not fill:
-            fill, cursor = uuid4().hex[:12], ""
+            fill, cursor = secrets.token_hex(6), ""
             self._set("fill_after", f"{filters.LAYOUT} {fill} ")
         return f"{filters.LAYOUT} {fill} ", cursor or None
 
@@ -197,10 +197,10 @@ class Bridge:
         """Whether the whole table was indexed with the current layout."""
         return self._get("filled") == filters.LAYOUT
 
-    def _fold(self, entries: list[Entry]) -> None:
+    def _fold(self, entries: list[JournalEntry]) -> None:
         """Adds the entries to each proxy's evidence if its row does not have them yet. The stream is read before the rows, so
         entries that another run has trimmed are already in them."""
-        of_proxy: dict[str, list[Entry]] = {}
+        of_proxy: dict[str, list[JournalEntry]] = {}
         for entry in entries:
             of_proxy.setdefault(entry.proxy_id, []).append(entry)
         for proxy_id, record in self.proxies.get_many(of_proxy).items():
@@ -229,7 +229,7 @@ def _after(stream_id: str) -> str:
     return f"{ms}-{int(seq) + 1}"
 
 
-def _count(entries: list[Entry]) -> None:
+def _count(entries: list[JournalEntry]) -> None:
     counted = Counter(entry.kind for entry in entries)
     for kind, metric in _COUNTED.items():
         if counted[kind]:

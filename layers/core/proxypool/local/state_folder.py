@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxypool_client.local_stack import why_not_trusted
+from proxypool_client.local_stack import STACK_FILE, why_not_trusted
 
 from proxypool.local import process
 from proxypool.local.process import LocalStackError
@@ -118,6 +118,7 @@ def clean_up(folder: Path, log: Callable[[str], None]) -> bool:
     if not {"valkey", "aws"} <= alive.keys():
         shutil.rmtree(Path(record["data"]) / "valkey", ignore_errors=True)
         log("the previous run was killed: its changes since its start are lost")
+    (folder / STACK_FILE.name).unlink(missing_ok=True)
     (folder / CHILDREN_FILE).unlink()
     return True
 

@@ -23,7 +23,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, took, update
+from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, try_write, update
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, TargetFact, due_shard
 
@@ -229,7 +229,7 @@ class ProxyTable:
         """Sets how many check records the proxy has now, if its row is still as read; False where it changed."""
         item = self._model(record.id)
         actions: list[Any] = [ProxyItem.check["u"].set(unpruned), ProxyItem.version.add(1)]
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes what holders reported, only above the journal entry that the row already holds; False if it was not above."""
@@ -243,7 +243,7 @@ class ProxyTable:
             ProxyItem.jid.set(facts.journal_id),
             ProxyItem.version.add(1),
         ]
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & above))
 
     def describe(
         self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None, slots: int | None = None
@@ -257,7 +257,7 @@ class ProxyTable:
         if slots is not None:
             actions.append(ProxyItem.slots.set(slots))
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def retire(self, proxy_id: str) -> bool:
         """Removes a proxy for good: the row stays as a tombstone that no list revives. False where there is none."""
@@ -266,7 +266,7 @@ class ProxyTable:
             ProxyItem.claim.set(0), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def restore(self, proxy_id: str, *, now: datetime) -> bool:
         """Takes a removal back: the proxy is unchecked and due now. False where it is not retired, or not there."""
@@ -275,13 +275,13 @@ class ProxyTable:
             ProxyItem.due_shard.set(str(due_shard(Status.UNCHECKED, proxy_id))), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
 
     def delete_dead(self, record: ProxyRecord) -> bool:
         """Deletes the row if it is still as read: dead and unclaimed; False where it changed."""
         unchanged = (ProxyItem.status == Status.DEAD.value) & (ProxyItem.version == record.version)
         item = self._model(record.id)
-        return took(lambda: item.delete(condition=unchanged))
+        return try_write(lambda: item.delete(condition=unchanged))
 
     @property
     def _model(self) -> type[ProxyItem]:

@@ -27,7 +27,7 @@ from proxypool.sources import source_secret
 from proxypool.sources.cron import parse_schedule
 from proxypool.sources.formats import AUTO, formats, is_known
 from proxypool.sources.record import UPLOADS, Source
-from proxypool.sources.source_secret import in_url
+from proxypool.sources.source_secret import fill_url
 from proxypool.telemetry import Metric, count
 
 _INSTANTS: Final = ("created_at", "last_scraped_at", "last_success_at", "not_before_at")
@@ -227,9 +227,9 @@ def _wrong_request(source: Source) -> dict[str, str]:
     if _OURS & set(names) or len(set(names)) != len(names):
         errors["headers"] = "each name once, and none that the connection itself sets"
     texts = (source.url, source.inline, *source.headers)
-    if any(map(source_secret.asks_for_secret, texts)) != bool(source.secret):
+    if any(map(source_secret.has_placeholder, texts)) != bool(source.secret):
         errors |= {"secret": "{secret} in url, headers or inline and the entry that it stands for belong together"}
-    if source_secret.asks_for_secret(source.url.partition("://")[2].partition("/")[0]):
+    if source_secret.has_placeholder(source.url.partition("://")[2].partition("/")[0]):
         errors["url"] = "a secret stands in the path or the query, never in the host"
     return errors
 
@@ -237,7 +237,7 @@ def _wrong_request(source: Source) -> dict[str, str]:
 def url_refusal(source: Source, settings: Settings) -> str:
     """Why the source's URL may not be fetched, as far as its spelling tells; "" where it may. Counts what is not public."""
     local = settings.allow_loopback
-    text = in_url(lambda _: "x", source.url)
+    text = fill_url(lambda _: "x", source.url)
     try:
         url = parse_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:

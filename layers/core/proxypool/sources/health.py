@@ -1,7 +1,7 @@
-"""How a source is: from what its lists held to a state, and how long a barren one rests. Pure.
+"""Health of a source: rules that detect suspicious lists, the resulting state, and the backoff after useless lists. Pure.
 
-A list that looks wrong is not taken: what the last good one brought stays. Failure to read a list changes no state, and
-nothing here disables a source: only a person does.
+A suspicious list is not stored; the proxies of the last good list remain. A failed fetch does not change the state, and
+a source is never disabled automatically.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-JUDGED_AFTER: Final = 3  # good lists that say what is usual: the rule holds from the fourth on
-MIN_ROWS: Final = 100  # of fewer rows a share says nothing
-FAR_FEWER: Final = 0.25  # of what is usual
+JUDGED_AFTER: Final = 3  # good lists that make the baseline; the rules apply to the fourth list and later ones
+MIN_ROWS: Final = 100  # shares of fewer rows are not significant
+FAR_FEWER: Final = 0.25  # of the usual rows
 MOSTLY_NEW: Final = 0.8  # of the list's rows
 ONE_NETWORK: Final = 0.3  # of the list's rows
 SUSPICIONS_TO_QUARANTINE: Final = 3
 USUAL_WEIGHT: Final = 0.3  # the weight of the newest list
-FIRST_REST: Final = timedelta(hours=1)
-LONGEST_REST: Final = timedelta(hours=24)
+FIRST_BACKOFF: Final = timedelta(hours=1)
+MAX_BACKOFF: Final = timedelta(hours=24)
 
 
 class Health(StrEnum):
-    """The states."""
+    """State of a source."""
 
     HEALTHY = "healthy"
-    SUSPECT = "suspect"  # its last list looked wrong and was not taken
-    QUARANTINED = "quarantined"  # three in a row: somebody should look, its lists are still read and judged
-    DISABLED = "disabled"  # by a person
+    SUSPECT = "suspect"  # its last list was suspicious and was not stored
+    QUARANTINED = "quarantined"  # three suspicious lists in a row: needs a person; lists are still fetched and judged
+    DISABLED = "disabled"  # by the operator
 
 
 class Suspicion(StrEnum):
-    """What looks wrong about a list."""
+    """The reason why a list is suspicious."""
 
     FAR_FEWER_ROWS = "far_fewer_rows"
     MOSTLY_NEW = "mostly_new"
@@ -41,7 +41,7 @@ class Suspicion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One list in numbers: good rows, those not listed before (None: unknown), those in its largest /24 (or /48)."""
+    """Counts of one list: valid rows, new ones among them (None: unknown), those in the largest /24 (or /48)."""
 
     valid: int
     new: int | None
@@ -49,7 +49,7 @@ class Sample:
 
 
 def health(*, enabled: bool, suspicions: int) -> Health:
-    """The state of a source whose last `suspicions` lists in a row looked wrong."""
+    """The state of a source whose last `suspicions` lists were suspicious."""
     if not enabled:
         return Health.DISABLED
     if suspicions >= SUSPICIONS_TO_QUARANTINE:
@@ -58,7 +58,7 @@ def health(*, enabled: bool, suspicions: int) -> Health:
 
 
 def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None:
-    """What looks wrong about a list of a source that had `successes` good ones with `usual` rows; None: nothing does."""
+    """Judges a list of a source that had `successes` good lists with `usual` rows; None if it is not suspicious."""
     if successes < JUDGED_AFTER or max(usual, sample.valid) < MIN_ROWS:
         return None
     if sample.valid < usual * FAR_FEWER:
@@ -71,10 +71,10 @@ def suspicion(sample: Sample, *, usual: int, successes: int) -> Suspicion | None
 
 
 def usual_rows(usual: int, successes: int, valid: int) -> int:
-    """What is usual once a good list of `valid` rows was added."""
+    """The usual number of rows after another good list with `valid` rows (exponential moving average)."""
     return valid if not successes else round(usual + USUAL_WEIGHT * (valid - usual))
 
 
-def rest(barren: int) -> timedelta:
-    """The least time between two scrapes of a source whose last `barren` lists brought nothing that works; doubling."""
-    return min(FIRST_REST * 2 ** min(barren - 1, 10), LONGEST_REST) if barren else timedelta(0)
+def backoff(barren: int) -> timedelta:
+    """Minimum time between scrapes after `barren` lists without a working proxy; doubles with each."""
+    return min(FIRST_BACKOFF * 2 ** min(barren - 1, 10), MAX_BACKOFF) if barren else timedelta(0)

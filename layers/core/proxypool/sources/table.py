@@ -13,7 +13,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, took
+from proxypool.aws.dynamodb import bind, find, try_write
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.sources.record import Source
 
@@ -90,7 +90,7 @@ class SourceTable:
         """Writes a source whose id is free; False where it is taken."""
         values = {field.name: _packed(getattr(source, field.name)) for field in fields(Source)}
         item = self._model(**values)
-        return took(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
+        return try_write(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
 
     def update(self, source_id: str, **changes: Any) -> Source | None:
         """Sets the named fields of `Source` (None clears) and returns the whole; None where there is no such source."""
@@ -116,12 +116,12 @@ class SourceTable:
             attribute, packed = getattr(SourceItem, name), _packed(value)
             actions.append(attribute.remove() if packed is None else attribute.set(packed))
         item = self._model(source_id)
-        return _from_item(item) if took(lambda: item.update(actions=actions, condition=condition)) else None
+        return _from_item(item) if try_write(lambda: item.update(actions=actions, condition=condition)) else None
 
     def delete(self, source_id: str) -> bool:
         """Removes a source; its proxies stay. False where there is none."""
         item = self._model(source_id)
-        return took(lambda: item.delete(condition=SourceItem.source_id.exists()))
+        return try_write(lambda: item.delete(condition=SourceItem.source_id.exists()))
 
     @property
     def _model(self) -> type[SourceItem]:

@@ -16,7 +16,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, took
+from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, try_write
 from proxypool.jobs.job import Job, JobRequest, JobState, split_key
 from proxypool.jobs.store.statements import Ending, begin, end, owner_state
 
@@ -97,7 +97,7 @@ class JobTable:
             expires_at=self._expiry(now),
         )
         free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
-        return took(lambda: item.save(condition=free))
+        return try_write(lambda: item.save(condition=free))
 
     def get(self, key: str) -> Job | None:
         """The job, or None where there is none (any more)."""
@@ -188,7 +188,7 @@ class JobTable:
 
     def _update(self, key: str, condition: Condition, *actions: Any) -> Job | None:
         item = self._model(key)
-        return _job(item) if took(lambda: item.update(actions=list(actions), condition=condition)) else None
+        return _job(item) if try_write(lambda: item.update(actions=list(actions), condition=condition)) else None
 
     def _item(self, key: str) -> JobItem | None:
         item = find(self._model, key)
