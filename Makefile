@@ -47,7 +47,7 @@ test-at: .venv/.done  ## run unit and integration tests with the pool's clock at
 test-start: .venv/.done  ## smoke test of `make up` on a bare machine (one to two minutes)
 	$(BIN)/python -m pytest tests/start
 
-check: .venv/.done .venv-tools/.done  ## format, lint, types, imports, words, settings, templates
+check: .venv/.done .venv-tools/.done  ## check format, lint, types, imports, words, generated files and templates
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy layers tools tests

@@ -182,8 +182,13 @@ def test_a_cache_that_is_flushed_under_load_is_rebuilt_and_overlaps_of_leases_ar
         wait_until(lambda: stack.invoke("ExpireLeases") and recorded.id in ledger(stack, *owners))
         lost_at = flush_cache(stack)
         wait_until(lambda: load.refused["rebuilding"])
-        wait_until(lambda: stack.invoke("ExpireLeases") and any(one.requested_at > lost_at for one in load.held))
-        run_for(stack, 1)
+
+        def endings() -> set[str]:
+            rows = ledger(stack, *owners)
+            after = [rows.get(one.id, {}) for one in list(load.held) if one.requested_at > lost_at]
+            return {row["ended"] for row in after if "ended" in row}
+
+        wait_until(lambda: stack.invoke("ExpireLeases") and {"released", "expired"} <= endings())
 
     after = [one for one in load.held if one.requested_at > lost_at]
     assert load.refused.keys() <= {"rebuilding", "pool_empty"}

@@ -65,7 +65,7 @@ class Deployment:
         return [json.loads(message["Body"]) for message in found]
 
     def last(self, task: str) -> dict[str, Any]:
-        """What the last run of a task left."""
+        """The result of a task's last run."""
         run: dict[str, Any] = StateTable(self.settings.state_table).get(last_name(task))
         return run
 

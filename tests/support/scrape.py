@@ -72,11 +72,11 @@ class Pool:
         return found
 
     def scrape(self, source_id: str = "list", *, days: float = 0) -> ScrapeResult:
-        """One run, so many days from now, as the scrape message of scrape_all starts it."""
+        """One run, `days` from now, for a message of scrape_all."""
         return self.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now() + timedelta(days=days))
 
     def scrape_all(self, source_id: str = "list") -> list[ScrapeResult]:
-        """The run and those that follow by its messages, to the end of the list."""
+        """All runs until the end of the list: the first one, and those of its follow-up messages."""
         message: ScrapeMessage | None = ScrapeMessage(source_id=source_id)
         runs = []
         while message is not None:

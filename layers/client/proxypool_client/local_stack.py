@@ -49,9 +49,9 @@ def find_stack(folder: Path | None = None) -> Path | None:
 def read_stack(file: Path) -> dict[str, Any]:
     """The content of a stack's file: `api_url` and more; all its addresses are on loopback.
 
-    Raises NoPool where the file cannot be read, where another user could have written it (the file and its folder must belong
-    to this user, must not be writable for others, and must not be symbolic links), or where a killed stack left it behind: any
-    user can listen on a port that is free again.
+    Raises NoPool if the file cannot be read, if another user could have written it (the file and its folder must belong to this
+    user, must not be writable by others, and must not be symbolic links), or if it was left by a killed stack: any user can
+    listen on a port that is free again.
     """
     text = _own_text(file)
     try:
@@ -86,12 +86,12 @@ def is_loopback(host: str | None) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process of this user has this id."""
+    """True if a process of this user has this id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError, OverflowError):
         return False
-    return pid > 0  # others are groups of processes
+    return pid > 0  # others denote process groups
 
 
 def _own_text(file: Path) -> str:

@@ -98,17 +98,17 @@ class Client:
 
     def call(self, op: Op, ask: Callable[[], Sequence[Lease] | None], *, mark: str = "", lease_id: str = "") -> Call:
         """One call, written down."""
-        started, found, told = clock.now().timestamp(), None, CallResult.OK
+        started, found, result = clock.now().timestamp(), None, CallResult.OK
         try:
             found = ask()
         except (PoolEmpty, NotFound) as refusal:
-            told = CallResult.FAIL
+            result = CallResult.FAIL
             if op is Op.ACQUIRE and isinstance(refusal, NotFound):
-                told = CallResult.UNKNOWN  # the lease of the retried request has ended: it was granted
+                result = CallResult.UNKNOWN  # the lease of the retried request has ended: it was granted
         except Unavailable:
-            told = CallResult.UNKNOWN
+            result = CallResult.UNKNOWN
         call = Call(
-            op=op, owner=self.owner, started=ms(started), ended=ms(clock.now().timestamp()) + 1, result=told, mark=mark,
+            op=op, owner=self.owner, started=ms(started), ended=ms(clock.now().timestamp()) + 1, result=result, mark=mark,
             lease_id=lease_id, shown=tuple(map(shown, found or ())),
         )  # fmt: skip
         self.calls.append(call)
@@ -152,7 +152,7 @@ def test_sixteen_clients_with_faults_find_every_promise_fulfilled(valkey_url: st
 
     assert violations(calls, entries, caps=CAPS, total_ms=TOTAL_SECONDS * 1000) == []
     assert set(happened) == set(Fault)
-    assert {(op, told) for op in Op for told in CallResult} - {(call.op, call.result) for call in calls} == {
+    assert {(op, result) for op in Op for result in CallResult} - {(call.op, call.result) for call in calls} == {
         (Op.READ, CallResult.FAIL)
     }
     time.sleep(max(0, max(entry.expires_ms for entry in entries) / 1000 - clock.now().timestamp()))

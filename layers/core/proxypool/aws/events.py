@@ -1,4 +1,4 @@
-"""Domain events on EventBridge. Each has a JSON schema and a sample in `events/bus/`."""
+"""Events on the pool's EventBridge bus. Each has a JSON schema with an example in `events/bus/`."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Event(StrEnum):
 
 
 def publish(bus: str, event: Event, detail: Mapping[str, Any]) -> bool:
-    """Publishes one event; returns False and logs an error if the bus rejects it."""
+    """Publishes one event. False if the bus rejected it, which is logged as an error."""
     return publish_many(bus, [(event, detail)])
 
 
 def publish_many(bus: str, events: Sequence[tuple[Event, Mapping[str, Any]]]) -> bool:
-    """Publishes up to ten events in one call; returns False and logs an error for each event that the bus rejects."""
+    """Publishes up to ten events in one call. False if the bus rejected one; each rejected one is logged as an error."""
     entries = [
         {"EventBusName": bus, "Source": SOURCE, "DetailType": event.value, "Detail": json.dumps(detail)}
         for event, detail in events
@@ -42,5 +42,5 @@ def publish_many(bus: str, events: Sequence[tuple[Event, Mapping[str, Any]]]) ->
     response = aws.client("events").put_events(Entries=entries)
     for (event, _), entry in zip(events, response["Entries"], strict=True):
         if "ErrorCode" in entry:
-            log.error("event refused", event_type=event.value, error=entry["ErrorCode"])
+            log.error("event rejected", event_type=event.value, error=entry["ErrorCode"])
     return not response.get("FailedEntryCount")
