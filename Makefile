@@ -6,7 +6,7 @@ CODE = layers functions tests tools
 PIP = -m pip install --disable-pip-version-check --retries 2
 NOT_INSTALLED = The packages could not be installed: the index is unreachable, or a package does not match its hash. See
 
-.PHONY: help up down test test-at test-start check bench mutate build openapi configuration promises clean lock
+.PHONY: help up down test test-at test-start check bench mutate build openapi tables configuration promises clean lock
 
 define CHECK_PYTHON
 @command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer, or choose one: make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -55,6 +55,7 @@ check: .venv/.done .venv-tools/.done  ## check format, lint, types, imports, wor
 	$(BIN)/lint-imports
 	$(BIN)/python tools/words.py
 	$(TOOLS)/python tools/sam_parameters.py build/parameters.json
+	$(BIN)/python tools/client_tables.py --check
 	$(BIN)/python tools/configuration.py --check build/parameters.json
 	$(BIN)/python tools/translate.py build/translated.json
 	$(TOOLS)/cfn-lint template.yaml infra/*.yaml build/translated.json
@@ -75,6 +76,9 @@ promises: .venv/.done  ## generate the last column of docs/promises.md from the 
 
 openapi: .venv/.done  ## generate the OpenAPI document from the tables of routes
 	$(BIN)/python tools/openapi.py
+
+tables: .venv/.done  ## write the values that the client copies from the service
+	$(BIN)/python tools/client_tables.py
 
 configuration: .venv/.done  ## generate parts of template.yaml, infra/monitoring.yaml and docs/configuration.md from settings and metrics
 	$(BIN)/python tools/configuration.py

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
+import hypothesis
 import pytest
 from proxypool_client import clock as clock_module
 
@@ -36,6 +37,19 @@ def instant(text: str) -> str:
     if parsed.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text} has no offset from UTC: add Z")
     return text
+
+
+def pytest_configure() -> None:
+    """Makes property tests deterministic, without time limits of their own; `make mutate` has a profile of its own."""
+    if hypothesis.settings.get_current_profile_name() in ("default", "ci"):
+        hypothesis.settings.register_profile(
+            "tests",
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[hypothesis.HealthCheck.too_slow],
+        )
+        hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from proxypool.manage import openapi
+from proxypool.manage import document, openapi
 
-FILE = Path(__file__).parents[1] / "layers/core/proxypool" / openapi.FILE
+FILE = Path(__file__).parents[1] / "layers/core/proxypool" / document.FILE
 
 if __name__ == "__main__":
     FILE.write_text(openapi.text(), encoding="utf-8")

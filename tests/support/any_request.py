@@ -8,13 +8,13 @@ from typing import Any
 from urllib.parse import quote
 
 import schemathesis
-from proxypool.manage import openapi
+from proxypool.manage import document
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
 from tests.support.admin import JSON
 
-DOCUMENT = {name: part for name, part in openapi.checked_in().items() if name != "security"}  # callers are known
+DOCUMENT = {name: part for name, part in document.checked_in().items() if name != "security"}  # callers are known
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = {
     f"{found.ok().method.upper()} {found.ok().path}": found.ok()

@@ -15,8 +15,8 @@ from typing import Any, Final
 import httpx
 
 from proxypool_client.errors import ApiError, LeaseLost, SourceFileError
+from proxypool_client.tables import UPLOADS
 
-UPLOADS: Final = "uploads/"  # prefix of uploaded lists in the pool's own bucket
 MAX_INLINE_BYTES: Final = 48_000  # a request body is at most 64 KB; a longer list is uploaded
 UPLOAD_SECONDS: Final = 300
 LOCATIONS: Final = ("url", "inline", "s3", "path")  # a source has exactly one of these fields

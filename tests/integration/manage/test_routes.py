@@ -17,7 +17,7 @@ from proxypool.jobs.build import job_table, results
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.store.statements import Ending
 from proxypool.local.emulation import template
-from proxypool.manage import openapi, routes
+from proxypool.manage import document, routes
 from proxypool.proxies.proxy import Protocol, Proxy, Status
 from proxypool.tasks import runs
 
@@ -75,7 +75,7 @@ def test_every_route_responds_as_documented_and_uses_exactly_the_permissions_of_
     assert admin.state.get(REBUILD_WANTED) is None
     wanted_at = call("POST /pool/rebuild")["wanted_at"]
     assert admin.state.get(REBUILD_WANTED) == {"at": wanted_at}
-    assert call("GET /openapi.json") == openapi.checked_in()
+    assert call("GET /openapi.json") == document.checked_in()
     call("DELETE /sources/{id}", name="list")
     call("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
     assert call("POST /sources/{id}/upload", name="large")["key"] == "uploads/large.txt"

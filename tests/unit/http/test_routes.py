@@ -16,7 +16,7 @@ from proxypool.http.operation import Operation
 from proxypool.leases import operations as lease_operations
 from proxypool.leases.build import cache_of, pool_of, sessions_of
 from proxypool.local.emulation import template
-from proxypool.manage import openapi, routes
+from proxypool.manage import document, routes
 
 from tests.support.servers import ROOT
 
@@ -75,10 +75,10 @@ def test_both_apis_route_each_operation_to_its_function(route: str, api: dict[st
 
 
 def test_each_route_is_in_one_table_and_in_the_document() -> None:
-    document = openapi.checked_in()["paths"]
+    paths = document.checked_in()["paths"]
 
     assert len(FUNCTIONS) == len(LEASE) + len(MANAGE)
-    assert {f"{method.upper()} {path}" for path, item in document.items() for method in item} == FUNCTIONS.keys()
+    assert {f"{method.upper()} {path}" for path, item in paths.items() for method in item} == FUNCTIONS.keys()
 
 
 def _paths(rows: Iterable[Operation[Any]]) -> set[str]:

@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 import schemathesis
-from proxypool.manage import openapi
+from proxypool.manage import document, openapi
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 
 from tests.support.servers import ROOT
 
-DOCUMENT = openapi.checked_in()
+DOCUMENT = document.checked_in()
 OPERATIONS: list[tuple[str, dict[str, Any]]] = [
     (f"{method.upper()} {path}", item[method]) for path, item in DOCUMENT["paths"].items() for method in item
 ]
@@ -20,7 +20,7 @@ OPERATIONS: list[tuple[str, dict[str, Any]]] = [
 
 def test_the_checked_in_document_is_up_to_date() -> None:
     """Otherwise run `make openapi`."""
-    file = ROOT / "layers/core/proxypool" / openapi.FILE
+    file = ROOT / "layers/core/proxypool" / document.FILE
 
     assert file.read_text(encoding="utf-8") == openapi.text()
 

@@ -18,10 +18,10 @@ from proxypool_client.api import Api, find_url
 from proxypool_client.cli.output import Exit, client_errors, fail
 from proxypool_client.cli.request import Json, Url, path_part
 from proxypool_client.errors import Unreachable
+from proxypool_client.tables import JOB_STATES
 
 JOBS_PER_REQUEST = 100
-STATES = ("queued", "running", "done", "failed", "blocked")
-FINAL_STATES = STATES[2:]
+FINAL_STATES = tuple(state for state in JOB_STATES if state not in ("queued", "running"))
 POLL_SECONDS = 1.0
 
 app = typer.Typer(help="Pages fetched by the pool's workers.", no_args_is_help=True)
@@ -110,7 +110,7 @@ def replay(
 @app.command("list")
 def list_jobs(
     batch: Annotated[str, typer.Argument(help="Only jobs of this batch.")] = "",
-    state: Annotated[str, typer.Option(help="queued, running, done, failed or blocked.")] = "failed",
+    state: Annotated[str, typer.Option(help=f"One of {', '.join(JOB_STATES)}.")] = "failed",
     as_json: Json = False,
     url: Url = "",
 ) -> None:

@@ -10,14 +10,15 @@ import typer
 
 from proxypool_client.cli.output import Exit, client_errors, fail
 from proxypool_client.cli.request import Json, Url, path_part, request
+from proxypool_client.tables import ANONYMITY_LEVELS, MAX_LEASE_SECONDS
 
 PAGE_SECONDS = 20
 WAIT_SECONDS = 5
 
 Country = Annotated[str | None, typer.Option(help="ISO country code, e.g. us.")]
 Https = Annotated[bool, typer.Option("--https", help="Only proxies that support HTTPS (CONNECT).")]
-Ttl = Annotated[int | None, typer.Option("--ttl", help="Lease duration in seconds, 1 to 900.")]
-Anonymity = Annotated[str | None, typer.Option(help="Minimum anonymity: transparent, anonymous or elite.")]
+Ttl = Annotated[int | None, typer.Option("--ttl", help=f"Lease duration in seconds, 1 to {MAX_LEASE_SECONDS}.")]
+Anonymity = Annotated[str | None, typer.Option(help=f"Minimum anonymity: {', '.join(ANONYMITY_LEVELS)}.")]
 MinScore = Annotated[float | None, typer.Option(help="Minimum score, 0.0 to 1.0.")]
 
 app = typer.Typer()

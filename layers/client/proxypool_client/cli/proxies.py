@@ -9,6 +9,7 @@ import typer
 
 from proxypool_client.cli.output import show, table
 from proxypool_client.cli.request import Json, Url, connected, path_part, request
+from proxypool_client.tables import ANONYMITY_LEVELS, PROTOCOLS, STATUSES
 
 PAGE_SIZE = 1_000  # the API's maximum
 
@@ -19,10 +20,10 @@ app = typer.Typer(help="The proxies of the pool; without a subcommand: list them
 @app.command("list")
 def list_proxies(
     context: typer.Context,
-    status: Annotated[str, typer.Option(help="unchecked, active, dead or retired.")] = "",
-    protocol: Annotated[str, typer.Option(help="http, https, socks4 or socks5.")] = "",
+    status: Annotated[str, typer.Option(help=f"One of {', '.join(STATUSES)}.")] = "",
+    protocol: Annotated[str, typer.Option(help=f"One of {', '.join(PROTOCOLS)}.")] = "",
     country: Annotated[str, typer.Option(help="ISO country code, e.g. us.")] = "",
-    anonymity: Annotated[str, typer.Option(help="transparent, anonymous or elite.")] = "",
+    anonymity: Annotated[str, typer.Option(help=f"One of {', '.join(ANONYMITY_LEVELS)}.")] = "",
     source: str = "", tag: str = "",
     target: Annotated[str, typer.Option(help="Only proxies that this host of the target rules serves.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of proxies.")] = 100,

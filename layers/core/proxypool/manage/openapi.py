@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded, Rebuilding, Unavailable
@@ -17,7 +15,6 @@ from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, ob
 from proxypool.http.web import Field, schema_of
 
 VERSION: Final = "0.1.0"  # of the API: increased with each change of requests or responses
-FILE: Final = "openapi.json"
 RETRYABLE: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # with Retry-After
 INFO: Final = {
     "title": "proxypool",
@@ -84,13 +81,6 @@ def document() -> dict[str, Any]:
 def text() -> str:
     """The document as file content."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
-
-
-@cache
-def checked_in() -> dict[str, Any]:
-    """The document that is part of the package."""
-    document: dict[str, Any] = json.loads(files("proxypool").joinpath(FILE).read_text(encoding="utf-8"))
-    return document
 
 
 def _operation(operation: Operation[Any], responses: dict[str, Any]) -> dict[str, Any]:

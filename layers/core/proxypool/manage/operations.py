@@ -25,7 +25,7 @@ from proxypool.http.operation import (
     ref,
 )
 from proxypool.http.web import schema_of
-from proxypool.manage import openapi
+from proxypool.manage import document
 from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS, proxy_schema
 from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
 from proxypool.manage.stats import TASKS
@@ -157,7 +157,7 @@ OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     ),
     Operation(
         route="GET /openapi.json", name="readOpenApi", summary="This document", right=Right.USER,
-        call=lambda request: openapi.checked_in(), answers={200: {"type": "object"}},
+        call=lambda request: document.checked_in(), answers={200: {"type": "object"}},
     ),
 )  # fmt: skip
 """The routes."""
