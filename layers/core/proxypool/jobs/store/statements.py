@@ -1,4 +1,4 @@
-"""How runs begin and end: conditional statements, many a call, each of which takes effect or fails by itself."""
+"""The start and the end of runs as conditional statements, many per call. Each succeeds or fails independently."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxypool.jobs.job import Job, JobState, split_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended. `result` is the packed result, or `result_key` where it lies in S3; a job without either has none."""
+    """The end of a run. The packed result is `result`, or the object `result_key` in S3; without both there is none."""
 
     state: JobState
     attempts: int
@@ -21,7 +21,7 @@ class Ending:
 
 
 def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float) -> Statement:
-    """Takes the job for a run under this token, if it waits, or if the run that holds it is past its deadline."""
+    """Claims the job for a run with this token if it is queued, or if the deadline of the run that holds it has passed."""
     owner, _ = split_key(key)
     return update(
         table_name,
@@ -43,8 +43,8 @@ def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float)
 
 
 def end(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
-    """Ends the run that took `job`, if its token is still the row's. Only attributes that are there are removed: under its
-    token the row is as it was when the run began, so `job` says which are.
+    """Ends the run that claimed `job` if the row still has its token. PartiQL removes only attributes that exist; `job` tells
+    which do, since nothing else changes the row while it has this token.
     """
     sets: dict[str, Value] = {
         "state": ending.state.value, "owner_state": owner_state(job.owner, ending.state), "deadline_ms": 0,
