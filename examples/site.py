@@ -1,8 +1,8 @@
-"""A site to scrape, on loopback: a login, a hundred pages behind it, a few that fail until they are mended.
+"""A site to scrape, on loopback: a login, a hundred pages that require it, and three that fail until `POST /repair`.
 
     python examples/site.py [port]
 
-`/seen` tells which page was asked for by which exit, with whose cookie.
+`GET /requests` lists the requests for pages, with path, exit and user.
 """
 
 from __future__ import annotations
@@ -19,50 +19,51 @@ FAILING = {"/page/97", "/page/98", "/page/99"}
 
 
 class Shop(ThreadingHTTPServer):
-    """The site and what it remembers."""
+    """The site, its logins and its recorded requests."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, port: int) -> None:
-        super().__init__(("127.0.0.1", port), Visitor)
+        super().__init__(("127.0.0.1", port), Handler)
         self.logins: dict[str, str] = {}  # cookie → user
-        self.seen: list[dict[str, Any]] = []
-        self.is_mended = False
+        self.requests: list[dict[str, Any]] = []
+        self.is_repaired = False
 
 
-class Visitor(BaseHTTPRequestHandler):
-    """One request."""
+class Handler(BaseHTTPRequestHandler):
+    """Handles one request."""
 
     server: Shop
 
     def do_GET(self) -> None:
-        """A page, for those who are logged in."""
-        if self.path in ("/robots.txt", "/seen"):
-            return self._say(200 if self.path == "/seen" else 404, json.dumps(self.server.seen), "application/json")
+        """A page, for users who are logged in."""
+        if self.path in ("/robots.txt", "/requests"):
+            status = 200 if self.path == "/requests" else 404
+            return self._respond(status, json.dumps(self.server.requests), "application/json")
         user = self.server.logins.get(self._cookie())
-        self.server.seen.append({"path": self.path, "exit": self.client_address[0], "user": user})
+        self.server.requests.append({"path": self.path, "exit": self.client_address[0], "user": user})
         if user is None:
-            return self._say(401, "log in first")
-        if self.path in FAILING and not self.server.is_mended:
-            return self._say(500, "broken")
-        return self._say(200, f"<html><h1>{self.path}</h1><p class='user'>{user}</p></html>")
+            return self._respond(401, "log in first")
+        if self.path in FAILING and not self.server.is_repaired:
+            return self._respond(500, "broken")
+        return self._respond(200, f"<html><h1>{self.path}</h1><p class='user'>{user}</p></html>")
 
     def do_POST(self) -> None:
-        """`/login` sets a cookie; `/mend` repairs the failing pages."""
+        """`/login` sets a cookie; `/repair` repairs the failing pages."""
         body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
-        if self.path == "/mend":
-            self.server.is_mended = True
-            return self._say(204, "")
+        if self.path == "/repair":
+            self.server.is_repaired = True
+            return self._respond(204, "")
         name = secrets.token_hex(8)
         self.server.logins[name] = body.partition("user=")[2].partition("&")[0]
-        return self._say(200, "welcome", cookie=f"sid={name}; Path=/; HttpOnly")
+        return self._respond(200, "welcome", cookie=f"sid={name}; Path=/; HttpOnly")
 
     def _cookie(self) -> str:
-        found = SimpleCookie(self.headers.get("cookie", "")).get("sid")
-        return found.value if found else ""
+        cookie = SimpleCookie(self.headers.get("cookie", "")).get("sid")
+        return cookie.value if cookie else ""
 
-    def _say(self, status: int, text: str, kind: str = "text/html", cookie: str = "") -> None:
+    def _respond(self, status: int, text: str, kind: str = "text/html", cookie: str = "") -> None:
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(text.encode())))
@@ -72,7 +73,7 @@ class Visitor(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing."""
+        """Logs nothing."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all tests share: one Valkey and one emulated AWS per worker process, started when the first test asks for it."""
+"""Fixtures of all tests: one Valkey and one emulated AWS per worker process, started on first use, and the pool's clock."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from tests.support.clock import Clock
     from tests.support.deployment import Deployment
 
-NOON = "2028-05-17T12:00:00Z"  # later than today: the emulator would delete what has expired by the machine's clock
+NOON = "2028-05-17T12:00:00Z"  # in the future: the emulator deletes items that have expired by the machine's clock
 AT_HELP = f"""Where the pool's clock starts in each file of tests/unit and tests/integration: a future instant in ISO 8601 with its
-offset (default: {NOON}). The clock runs on from there; the fixture `clock` stops it and moves it by hand. Servers (Valkey, the
-emulated AWS) and the stacks of tests/e2e and tests/start keep the machine's time."""
+offset (default: {NOON}). The clock runs from there; the fixture `clock` can stop and move it. Servers (Valkey, the emulated AWS)
+and the stacks of tests/e2e and tests/start use the machine's time."""
 CLOCKED = ("unit", "integration")
 
 
 def instant(text: str) -> str:
-    """The text where it is an instant with an offset, for argparse (a datetime would not reach the workers of xdist)."""
+    """Validates an instant with an offset, for argparse; returns the text, since xdist cannot send a datetime to its workers."""
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-    if found.tzinfo is None:
+    if parsed.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text} has no offset from UTC: add Z")
     return text
 
@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests of an xdist_group together: xdist 3.8 writes the group to `_nodeid`, which pytest 9.2 does not read."""
+    """Groups the tests of an xdist_group: xdist 3.8 writes the group to `_nodeid`, which pytest 9.2 does not read."""
     for item in items:
         grouped = vars(item).get("_nodeid")
         if grouped is not None and item.nodeid != grouped:
@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """While the files are imported no clock is read: their tests run later, and at another instant."""
+    """Fails if a test file reads the clock when it is imported: its tests run later, at another instant."""
 
     def refuse() -> datetime:
         raise AssertionError("a test file reads the clock when it is imported: read it in a test or a fixture")
@@ -66,7 +66,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def file_clock(request: pytest.FixtureRequest) -> Iterator[Clock | None]:
-    """The pool's clock, started at `--at` before a file's other fixtures; None where the machine's time is kept."""
+    """The pool's clock, started at `--at` before a file's other fixtures; None for tests that use the machine's time."""
     if request.path.relative_to(Path(__file__).parent).parts[0] not in CLOCKED:
         yield None
         return
@@ -80,29 +80,29 @@ def file_clock(request: pytest.FixtureRequest) -> Iterator[Clock | None]:
 
 @pytest.fixture
 def clock(file_clock: Clock | None) -> Iterator[Clock]:
-    """The pool's clock, to be moved by hand; it runs on after the test."""
+    """The pool's clock, for tests that move it; it runs again after the test."""
     assert file_clock is not None
     yield file_clock
     file_clock.resume()
 
 
 @pytest.fixture(autouse=True)
-def no_metrics_of_others() -> None:
-    """A process counts until a function tells: no test tells what another one counted."""
+def reset_metrics() -> None:
+    """Discards the unflushed metrics of earlier tests in this process."""
     if telemetry := sys.modules.get("proxypool.telemetry"):
         telemetry.metrics.clear_metrics()
 
 
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
-    """A real Valkey in cluster mode; empty it yourself (flushall) where it matters."""
+    """A real Valkey in cluster mode; a test that needs it empty calls flushall."""
     with servers.valkey_cluster() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def aws_endpoint() -> Iterator[str]:
-    """The emulated AWS; this process's AWS_* variables lead to it."""
+    """The emulated AWS; the AWS_* variables of this process are set to it."""
     with servers.emulator() as url:
         yield url
 
@@ -110,7 +110,7 @@ def aws_endpoint() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def deployment(aws_endpoint: str, valkey_url: str) -> Iterator[Deployment]:
     """The functions' modules in this process, on the emulated AWS and a real Valkey: one for all tests of a file."""
-    from tests.support.deployment import deployed  # only where it is asked for: it imports all stages
+    from tests.support.deployment import deployed  # imports all stages, so only on use
 
-    with deployed(valkey_url) as found:
-        yield found
+    with deployed(valkey_url) as running:
+        yield running

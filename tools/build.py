@@ -10,11 +10,11 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 
 ROOT = Path(__file__).parents[1]
-TAGS = ("none-any", "aarch64")  # a wheel for Lambda is pure, or for arm64
+TAGS = ("none-any", "aarch64")  # wheels for Lambda are pure Python or for arm64
 
 
 def build(target: str) -> Path:
-    """Fills build/<target>/{CoreLayer,DepsLayer,functions}; returns that folder. Raises CalledProcessError."""
+    """Builds into build/<target>/{CoreLayer,DepsLayer,functions}; returns that folder. Raises CalledProcessError."""
     out = ROOT / "build" / target
     shutil.rmtree(out, ignore_errors=True)
     for layer, folder in (("CoreLayer", "core"), ("DepsLayer", "deps")):
@@ -28,7 +28,7 @@ def build(target: str) -> Path:
 
 
 def check_wheels(layer: Path) -> None:
-    """Ends the program where a wheel is for another machine than Lambda's."""
+    """Exits with a message if a wheel is for another platform than Lambda's."""
     for wheel in layer.rglob("*.dist-info/WHEEL"):
         tags = [line.split()[-1] for line in wheel.read_text().splitlines() if line.startswith("Tag:")]
         if not any(tag.endswith(TAGS) for tag in tags):
@@ -43,7 +43,7 @@ def _compile(out: Path, target: str) -> None:
     try:
         subprocess.run(["python3.13", *command], check=True, capture_output=True)  # noqa: S603, S607
     except (OSError, subprocess.CalledProcessError):
-        print("No python3.13 runs here: the build carries no .pyc files, each cold start compiles (0.2-0.5 s more).")
+        print("python3.13 not found: the build has no .pyc files, so that each cold start compiles (0.2-0.5 s more).")
 
 
 if __name__ == "__main__":

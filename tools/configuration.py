@@ -1,7 +1,7 @@
-"""Writes what follows from the table of settings: parts of template.yaml, and docs/configuration.md.
+"""Generates parts of template.yaml and docs/configuration.md from the table of settings, and the dashboard from that of metrics.
 
-`configuration.py` writes; `configuration.py --check PARAMETERS` compares instead, and checks the parameters that samconfig.toml
-passes, as tools/sam_parameters.py read them. It ends with 1 where something differs or is not valid.
+`configuration.py` writes the files. `configuration.py --check PARAMETERS` compares them instead, and checks the parameters in
+samconfig.toml, as read by tools/sam_parameters.py; it exits with 1 if a file differs or a parameter is invalid.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,17 @@ from proxypool.config.overrides import MAX_CHARS, Setting, Value, pattern, write
 from proxypool.config.settings import ROWS
 from proxypool.config.time_limits import PACES
 from proxypool.local.emulation import template
+from proxypool.telemetry import GAUGES, NAMESPACE, Metric
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE = ROOT / "template.yaml"
+MONITORING = ROOT / "infra/monitoring.yaml"
 DOCS = ROOT / "docs/configuration.md"
 WIDTH = 118
+WIDGET = (
+    '{"type": "metric", "width": 8, "height": 5, "properties": {"title": "%(metric)s", "region": "${AWS::Region}", "stat": "%(stat)s",'
+    ' "period": 300, "metrics": [[{"expression": "SEARCH(\'Namespace=\\"%(namespace)s\\" MetricName=\\"%(metric)s\\"\', \'%(stat)s\', 300)"}]]}}'
+)
 INTRODUCTION = """\
 # Configuration
 
@@ -53,20 +59,36 @@ changed without a deploy (docs/operate.md).
 
 def template_text(text: str) -> str:
     """The text of template.yaml with its generated parts."""
-    for name, lines in (("pattern", _pattern_lines()), ("paces", _pace_lines())):
-        mark = re.compile(rf"^( *)# <configuration: {name}>\n.*?^ *# </configuration>\n", re.M | re.S)
-        found = mark.search(text)
-        if not found:
-            sys.exit(f"template.yaml has no mark <configuration: {name}>")
-        indent = found[1]
-        body = "".join(f"{indent}{line}\n" for line in lines)
-        new = f"{indent}# <configuration: {name}>\n{body}{indent}# </configuration>\n"
-        text = text[: found.start()] + new + text[found.end() :]
-    return text
+    return _replace_part(_replace_part(text, "pattern", _pattern_lines()), "paces", _pace_lines())
+
+
+def monitoring_text(text: str) -> str:
+    """The text of infra/monitoring.yaml with its generated dashboard."""
+    return _replace_part(text, "dashboard", _dashboard_lines())
+
+
+def _replace_part(text: str, name: str, lines: Iterable[str]) -> str:
+    part = re.search(rf"^( *)# <configuration: {name}>\n.*?^ *# </configuration>\n", text, re.M | re.S)
+    if not part:
+        sys.exit(f"there is no mark <configuration: {name}>")
+    indent = part[1]
+    body = "".join(f"{indent}{line}\n" for line in lines)
+    new = f"{indent}# <configuration: {name}>\n{body}{indent}# </configuration>\n"
+    return text[: part.start()] + new + text[part.end() :]
+
+
+def _dashboard_lines() -> Iterator[str]:
+    """One widget per metric; widgets without coordinates are placed in their order."""
+    yield "DashboardBody: !Sub |"
+    yield '  {"widgets": ['
+    for number, metric in enumerate(Metric, 1):
+        values = {"metric": metric, "stat": "Maximum" if metric in GAUGES else "Sum", "namespace": NAMESPACE}
+        yield f"    {WIDGET % values}{',' if number < len(Metric) else ''}"
+    yield "  ]}"
 
 
 def _pattern_lines() -> Iterator[str]:
-    """The length, and the pattern as a YAML text over several lines: a backslash joins a line to the next."""
+    """The length, and the pattern as a quoted YAML scalar over several lines; a backslash continues a line."""
     text = pattern(ROWS)
     yield f"MaxLength: {MAX_CHARS}"
     assert not set('"\\') & set(text), "the pattern would need escapes in YAML"
@@ -158,7 +180,7 @@ def _code(value: object) -> str:
 
 
 def problems(parameters: dict[str, dict[str, str]], body: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with the parameters that each environment of samconfig.toml passes."""
+    """The invalid parameters of each environment in samconfig.toml, one message each."""
     for environment, given in parameters.items():
         for name in given.keys() - body["Parameters"].keys():
             yield f"samconfig.toml, {environment}: {name} is not a parameter of template.yaml"
@@ -172,14 +194,21 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         TEMPLATE.write_text(text, encoding="utf-8")
     body = template.load(TEMPLATE)
-    made = {TEMPLATE: text, DOCS: documentation(body)}
+    generated = {
+        TEMPLATE: text,
+        DOCS: documentation(body),
+        MONITORING: monitoring_text(MONITORING.read_text(encoding="utf-8")),
+    }
     if not arguments:
-        DOCS.write_text(made[DOCS], encoding="utf-8")
+        for path, new in generated.items():
+            path.write_text(new, encoding="utf-8")
         return 0
-    found = [f"{path.name} is not what `make configuration` writes" for path in made if path.read_text() != made[path]]
-    found += problems(json.loads(Path(arguments[1]).read_text()), body)
-    print("\n".join(found), end="\n" if found else "")
-    return 1 if found else 0
+    messages = [
+        f"{path.name} differs: run `make configuration`" for path, new in generated.items() if path.read_text() != new
+    ]
+    messages += problems(json.loads(Path(arguments[1]).read_text()), body)
+    print("\n".join(messages), end="\n" if messages else "")
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

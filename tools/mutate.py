@@ -1,9 +1,9 @@
-"""`python -m tools.mutate [--script NAME]`: deletes each statement of the lease scripts in turn; some test must fail.
+"""`python -m tools.mutate [--script NAME]`: mutation tests of the lease scripts, by deleting one statement at a time.
 
-A statement begins on a line and takes the fewest lines without which the script still loads; where a line holds several, each
-of them counts, too. Mutants that no test kills are printed; each is listed in SURVIVORS with a reason, or is a gap.
-Two processes, each with servers of its own, collect the tests once; each mutant runs in a fork of that, and the tests that
-failed for earlier mutants of its script come first.
+A statement begins on a line and has the smallest number of lines without which the script still loads; of a line with several
+statements, each is a mutant, too. Mutants that no test kills are printed; a survivor without a reason in SURVIVORS is a gap.
+Two processes, each with its own servers, collect the tests once; each mutant runs in a fork, beginning with the tests that killed
+earlier mutants of its script.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ LUA = scripts.FOLDER
 SOURCE = scripts.source  # the tests wrap it to move the clock of the scripts
 SESSION_TESTS = ["tests/integration/leases/test_sessions.py", "tests/integration/leases/test_session_history.py"]
 PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
-POOL_TESTS = [f"tests/integration/test_lease_{part}.py" for part in PARTS.split()]
-LEFT_OUT = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
+POOL_TESTS = [f"tests/integration/leases/test_lease_{part}.py" for part in PARTS.split()]
+DESELECTED = "not 503 and not tls and not imports_no_heavy and not wrong_field"  # slow, and they run no script
 SURVIVORS = {  # "script: beginning of the line" -> why no test can fail
-    "choose: from = from + width": "speed: else the next draw looks at the same heads again before it looks further",
-    "grant: g.times = nil": "speed: else what was written for a proxy's first slot is written again for each",
-    "head: if made then return made end": "speed: else the functions are made again at each use",
-    "head: if not due[1] then return 0, 0 end": "speed: else the functions are made where nothing ends",
-    "head: call('HSET', BREAKERS, target, BREAKER.half_open)": "a breaker that is open without an end counts as half-open: it is written for a reader of the key",
+    "choose: from = from + width": "speed: otherwise the next draw repeats the same candidates",
+    "grant: g.times = nil": "speed: otherwise the writes for a proxy's first slot are repeated for each slot",
+    "head: if made then return made end": "speed: otherwise the functions are created at each use",
+    "head: if not due[1] then return 0, 0 end": "speed: otherwise the functions are created when nothing has ended",
+    "head: call('HSET', BREAKERS, target, BREAKER.half_open)": "an open breaker whose time is up counts as half-open: the write is for readers of the key",
 }
 PROCESSES = 2
 STATEMENT_LINES = 60
-SECONDS = {"test": 20, "mutant": 240}  # without an end is noticed, too
-LATE = re.compile("Unavailable|Timeout")
+SECONDS = {"test": 20, "mutant": 240}  # time limits: a mutant may loop forever
+TIMED_OUT = re.compile("Unavailable|Timeout")
 NO_STATEMENT = ("", "end", "else", "end)", "}", "repeat")
 START = r"(?:call|return|finish|place|r\.\w+)\b"  # of a statement that shares its line
 INNER = re.compile(rf"(?:\bthen|\belse|\bdo|\)) +({START}.*?)(?= +(?:{START}|else\b|end\b)|$)")
@@ -54,7 +54,7 @@ INNER = re.compile(rf"(?:\bthen|\belse|\bdo|\)) +({START}.*?)(?= +(?:{START}|els
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A script without one statement; `code` is the line on which that begins."""
+    """A script without one statement; `code` is the first line of the statement."""
 
     script: str
     line: int
@@ -67,12 +67,12 @@ class Mutant:
 
     @property
     def reason(self) -> str:
-        """Why it may survive, or ""."""
+        """The reason why it survives, or ""."""
         return next((why for start, why in SURVIVORS.items() if f"{self.script}: {self.code}".startswith(start)), "")
 
 
 def mutants(script: str, server: redis.Redis) -> Iterator[Mutant]:
-    """All of one script that the server can load."""
+    """All mutants of one script that the server can load."""
     lines = (LUA / f"{script}.lua").read_text().splitlines(keepends=True)
 
     def loads(text: str) -> bool:
@@ -99,31 +99,31 @@ class Trial:
 
     mutants: Sequence[Mutant]
     verbose: bool
-    out: int = field(default_factory=lambda: os.dup(1))  # pytest takes the other one
+    out: int = field(default_factory=lambda: os.dup(1))  # pytest captures the original
     survivors: list[Mutant] = field(default_factory=list)
-    sound: bool = False  # without a mutation all tests pass
+    is_baseline_green: bool = False  # all tests pass without a mutation
     kills: Counter[tuple[str, str]] = field(default_factory=Counter)  # script, test
     url: str = ""
     why: str = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keeps why a test failed."""
+        """Records the reason of a failure."""
         if report.failed:
             self.why = report.longreprtext
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
-        """Learns where the server is."""
-        found = yield
+        """Records the URL of the server."""
+        value = yield
         if fixturedef.argname == "valkey_url":
-            self.url = str(found)
-        return found
+            self.url = str(value)
+        return value
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """First the scripts as they are, which also starts the servers; then each mutant."""
+        """Runs the tests without a mutation, which also starts the servers; then for each mutant."""
         failed = self._first_failure(session, session.items)
-        self.sound = not failed
-        for mutant in self.mutants if self.sound else ():
+        self.is_baseline_green = not failed
+        for mutant in self.mutants if self.is_baseline_green else ():
             started = time.monotonic()
             failed = self._killer(session, mutant)
             seconds = time.monotonic() - started
@@ -131,30 +131,30 @@ class Trial:
             if not failed:
                 self.survivors.append(mutant)
             if self.verbose or not (failed or mutant.reason):
-                self._say(f"{seconds:5.1f} s  {mutant}  -- {failed or mutant.reason or 'NO TEST FAILS'}")
-            self._mend(session)
-        if not self.sound:
-            self._say(f"without a mutation: {failed} fails\n{self.why}")
+                self._print(f"{seconds:5.1f} s  {mutant}  -- {failed or mutant.reason or 'NO TEST FAILS'}")
+            self._reset(session)
+        if not self.is_baseline_green:
+            self._print(f"without a mutation: {failed} fails\n{self.why}")
         return True
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         os.write(self.out, f"{text}\n".encode())
 
     def _first_failure(self, session: pytest.Session, items: Sequence[pytest.Item]) -> str:
-        """The first test that fails; twice, if answers were late: a busy machine kills no mutant."""
-        following = [*items[1:], items[0]]  # never None: that would end the servers
+        """The first test that fails; one that timed out is repeated once, since the machine may be busy."""
+        following = [*items[1:], items[0]]  # never None, which would stop the servers
         for item, next_one in zip(items, following, strict=True):
             for _ in range(2):
                 session.testsfailed = 0
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_one)
-                if not session.testsfailed or not LATE.search(self.why):
+                if not session.testsfailed or not TIMED_OUT.search(self.why):
                     break
             if session.testsfailed:
                 return item.nodeid
         return ""
 
     def _killer(self, session: pytest.Session, mutant: Mutant) -> str:
-        """The test that fails, in a process that ends with it; "" where none does."""
+        """The id of the test that fails for a mutant, run in a child process; "" if none does."""
         wanted = SESSION_TESTS if mutant.script.startswith("session_") else POOL_TESTS
         items = [item for item in session.items if item.nodeid.partition("::")[0] in wanted]
         items.sort(key=lambda item: -self.kills[mutant.script, item.nodeid])
@@ -163,7 +163,7 @@ class Trial:
             os.close(writer)
             with os.fdopen(reader) as answer:
                 failed = answer.read()
-            return failed if os.waitpid(child, 0)[1] == 0 else "a test that has no end"
+            return failed if os.waitpid(child, 0)[1] == 0 else "the time limit"
         threading.Timer(SECONDS["mutant"], os._exit, (1,)).start()
         try:
             with changed(mutant):
@@ -172,8 +172,8 @@ class Trial:
         finally:
             os._exit(1)
 
-    def _mend(self, session: pytest.Session) -> None:
-        """Empties the server; starts another one if a script without an end runs there."""
+    def _reset(self, session: pytest.Session) -> None:
+        """Empties the server; restarts it if a mutant still runs there."""
         try:
             with redis.Redis.from_url(self.url, socket_timeout=2) as server:
                 server.flushall()
@@ -186,7 +186,7 @@ class Trial:
 
 @contextmanager
 def changed(mutant: Mutant) -> Iterator[None]:
-    """From now on this process runs the mutant."""
+    """Makes this process run the mutant from now on."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shutil.copytree(LUA, folder / "lua")
@@ -196,8 +196,8 @@ def changed(mutant: Mutant) -> Iterator[None]:
         yield
 
 
-def tried(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
-    """Whether the tests pass without a mutation, and which of the mutants survive them."""
+def run_trial(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
+    """True if the tests pass without a mutation; and the surviving mutants."""
     settings.register_profile("mutate", derandomize=True, database=None, phases=[Phase.generate], deadline=None)
     settings.load_profile("mutate")
     trial = Trial(some, verbose)
@@ -205,27 +205,27 @@ def tried(some: Sequence[Mutant], verbose: bool) -> tuple[bool, list[Mutant]]:
         f"--assert=plain -o addopts=--import-mode=importlib -o timeout={SECONDS['test']} -p no:xdist -p no:terminal"
     )
     pytest.main(
-        [*options.split(), "-p", "no:cacheprovider", "-k", LEFT_OUT, *POOL_TESTS, *SESSION_TESTS], plugins=[trial]
+        [*options.split(), "-p", "no:cacheprovider", "-k", DESELECTED, *POOL_TESTS, *SESSION_TESTS], plugins=[trial]
     )
-    return trial.sound, trial.survivors
+    return trial.is_baseline_green, trial.survivors
 
 
 def main() -> None:
-    """Exits 1 if there is a survivor without a reason."""
+    """Exits with 1 if a mutant survives without a reason, or if a test fails without a mutation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--script", help="one of the files, without .lua")
-    parser.add_argument("--verbose", action="store_true", help="say of each mutant which test fails")
+    parser.add_argument("--verbose", action="store_true", help="print the test that kills each mutant")
     wanted = parser.parse_args()
     with servers.valkey_cluster() as url, redis.Redis.from_url(url) as server:
         names = sorted(path.stem for path in LUA.glob(f"{wanted.script or '*'}.lua"))
         found = [mutant for name in names for mutant in mutants(name, server)]
     shares = [found[number::PROCESSES] for number in range(PROCESSES)]
     with ProcessPoolExecutor(PROCESSES) as pool:
-        done = list(pool.map(tried, shares, [wanted.verbose] * PROCESSES))
+        done = list(pool.map(run_trial, shares, [wanted.verbose] * PROCESSES))
     survivors = [mutant for _, some in done for mutant in some]
     gaps = sum(not mutant.reason for mutant in survivors)
     print(f"{len(found)} mutants, {len(survivors)} survive, {gaps} of them without a reason")
-    sys.exit(bool(gaps) or not all(sound for sound, _ in done))
+    sys.exit(bool(gaps) or not all(is_green for is_green, _ in done))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the OpenAPI document into the package: what `manage` serves, and what generators of clients read."""
+"""Writes the OpenAPI document, which `manage` serves, into the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fills in the last column of docs/promises.md: which tests cite each number. A number that is cited needs its row written first."""
+"""Generates the last column of docs/promises.md: the tests that cite each number. Fails for a cited number without a row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cited(section: str) -> dict[int, list[str]]:
 
 
 def filled(page: str) -> tuple[str, list[str]]:
-    """The page with its last columns anew, rows in order, each once; and the numbers that are cited but have no row."""
+    """The page with regenerated last columns and sorted rows; and the cited numbers that have no row."""
     missing: list[str] = []
     parts = re.split(r"^## (.*)\n", page, flags=re.MULTILINE)
     out = [parts[0]]

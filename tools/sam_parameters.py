@@ -1,6 +1,6 @@
-"""Writes the parameters of each environment in samconfig.toml as JSON, read by SAM's own code (run it with .venv-tools).
+"""Writes the parameters of each environment in samconfig.toml as JSON, parsed by SAM's own code (run it with .venv-tools).
 
-It first passes hard overrides through SAM's parser, as words of a command line and as entries of a list: they must arrive unchanged.
+First it passes difficult overrides through SAM's parser, as command-line arguments and as a list: they must not be changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from samcli.cli.types import CfnParameterOverridesType  # type: ignore[import-not-found]
 from samcli.lib.config.file_manager import TomlFileManager  # type: ignore[import-not-found]
 
-HARD = (
+DIFFICULT = (
     "sweep_page=100,owner_quota=50",
     "pool_low_filters=country=us:https=true+kind=residential,check_skip=integrity_https+targets",
     "judge_echo_urls=http://a.example/get%3Fx%3D1%26y%3D2+http://b.example:8080/get,admin_scope=proxypool/admin",
@@ -28,8 +28,8 @@ def parsed(given: object) -> dict[str, str]:
 
 
 def check_parser() -> None:
-    """Ends the program where SAM's parser changes an override."""
-    for text in HARD:
+    """Exits with a message if SAM's parser changes an override."""
+    for text in DIFFICULT:
         words = ["Pool=dev", f"Overrides={text}", "ApiThrottle=200,400"]
         expected = {"Pool": "dev", "Overrides": text, "ApiThrottle": "200,400"}
         for given in (words, tuple(words), " ".join(words)):

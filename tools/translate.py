@@ -1,4 +1,4 @@
-"""Writes template.yaml as plain CloudFormation, for a linter: what SAM adds is linted, too."""
+"""Writes template.yaml as plain CloudFormation, so that the resources that SAM generates are linted, too."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from samtranslator.translator.translator import Translator
 
 
 class _ManagedPolicies:
-    """The translator asks for the ARNs of AWS's managed policies; their names are enough here."""
+    """The translator's source of ARNs of managed policies; without ARNs it uses their names."""
 
     def load(self) -> dict[str, str]:
         return {}
 
 
 def translate(source: Path) -> dict[str, object]:
-    """The template after SAM's transform. Code is given a place in S3, as `sam package` would."""
+    """The template after SAM's transform; code has S3 locations, as after `sam package`."""
     body = template.load(source)
     for resource in body["Resources"].values():
         for place in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():

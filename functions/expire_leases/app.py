@@ -1,4 +1,4 @@
-"""Every minute: ends overdue leases, and brings journal, settings and gauges from Redis to DynamoDB and back."""
+"""Every minute: expires overdue leases and synchronizes journal, settings and gauges between Redis and DynamoDB."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from proxypool import clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import settings
 from proxypool.leases.build import bridge_of
 from proxypool.leases.expire import Bridge
@@ -14,11 +14,11 @@ from proxypool.proxies import census
 from proxypool.tasks.handlers import Invocation, ScheduledHandler
 from proxypool.telemetry import log
 
-RESERVE_SECONDS = 30.0  # of the invocation, for what follows the bridge's long steps
+RESERVE_SECONDS = 30.0  # of the invocation, for the steps after the bridge
 
 
 def work(bridge: Bridge, run: Invocation) -> dict[str, Any]:
-    """One run of the bridge, retried once after a while, then the census; the counts are kept even if the census fails."""
+    """Runs the bridge, with one retry after a delay, then the census. The counts are stored even if the census fails."""
     until = time.monotonic() + run.seconds_left()
     try:
         run.counts.update(bridge.run(run.run_id, until=until))
@@ -26,7 +26,7 @@ def work(bridge: Bridge, run: Invocation) -> dict[str, Any]:
         log.warning("expire_leases failed", error=type(error).__name__, retrying=True, attempt=1)
         time.sleep(settings().expire_retry_seconds)
         run.counts.update(bridge.run(run.run_id, until=until))
-    census.refresh_sizes(bridge.proxies, State(settings().need("state_table")), now=clock.now())
+    census.refresh_sizes(bridge.proxies, StateTable(settings().need("state_table")), now=clock.now())
     return run.counts
 
 

@@ -1,4 +1,4 @@
-"""A batch of the fetch queue: runs all its jobs at once. Fails message by message."""
+"""Runs the jobs of a batch of the fetch queue concurrently; partial batch response."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from proxypool.tasks.retry import Delivery, Hold, Retry
 
 
 def work(worker: WorkerRuntime, deliveries: Sequence[Delivery[FetchMessage]], run: Invocation) -> Again:
-    """Runs the jobs. One that failed by our fault comes again; so does one that another run holds, once that run is over."""
+    """Runs the jobs. A job that failed on our side is retried; one that another run holds is delivered again after its deadline."""
     keys = list(dict.fromkeys(delivery.message.job_key for delivery in deliveries))
     outcomes = loop.run(worker.work(keys, seconds=run.seconds_left()))
     run.counts.update({f"count_{name}": number for name, number in outcomes.counts.items()})
-    again = {key: Retry(reason) for key, reason in outcomes.again.items()}
+    retries = {key: Retry(reason) for key, reason in outcomes.retries.items()}
     held = {key: Hold(seconds) for key, seconds in outcomes.held.items()}
-    by_key: dict[str, Retry | Hold] = {**again, **held}
-    return {one.message_id: by_key[one.message.job_key] for one in deliveries if one.message.job_key in by_key}
+    by_key: dict[str, Retry | Hold] = {**retries, **held}
+    return {
+        delivery.message_id: by_key[delivery.message.job_key]
+        for delivery in deliveries
+        if delivery.message.job_key in by_key
+    }
 
 
 handler = QueueHandler(

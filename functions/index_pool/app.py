@@ -19,7 +19,7 @@ def index() -> Index:
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Applies a batch of stream records. The answer names the first that must come again; all behind it come with it."""
+    """Applies a batch of stream records. The response names the first failed record; Lambda retries from there."""
     failed = project(event["Records"], index())
     flush()
     return {"batchItemFailures": [{"itemIdentifier": failed}] if failed else []}

@@ -1,4 +1,4 @@
-"""lease: the routes of leases and sessions. It uses Redis and nothing else; a request that succeeds prints nothing."""
+"""lease: the routes of leases and sessions. It uses only Redis and logs nothing on success."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def sessions() -> Sessions:
 
 
 @cache
-def router(known: Settings) -> Router:
+def router(config: Settings) -> Router:
     """Built once per Lambda environment."""
-    return operations.router(known, lambda: pool(), lambda: sessions())
+    return operations.router(config, lambda: pool(), lambda: sessions())
 
 
 def handler(event: dict[str, Any], context: Any) -> web.Response:
-    """An HTTP API event in, its response out."""
+    """Handles an HTTP API event."""
     return answer(event, lambda: router(settings()), on_error=_log)
 
 
 def _log(error: Exception, event: web.Event) -> None:
-    """One line, nothing of it from the caller. No logging library: it would make the cold start longer."""
+    """Logs one line without data of the caller. No logging library, because of the cold start."""
     request_id = (event.get("requestContext") or {}).get("requestId")
     line = {"level": "ERROR", "message": "lease failed", "error": type(error).__name__, "request_id": request_id}
     print(json.dumps(line))

@@ -8,5 +8,5 @@ from proxypool.manage.routes import answer
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """An HTTP API event in, its response out."""
+    """Handles an HTTP API event."""
     return answer(event)

@@ -1,4 +1,4 @@
-"""Daily: removes proxies that have been dead for long."""
+"""Daily: removes proxies that have been dead for a long time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Daily: trims the checks of proxies that have many."""
+"""Daily: deletes old checks of proxies that have many."""
 
 from __future__ import annotations
 

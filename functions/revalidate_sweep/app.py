@@ -1,4 +1,4 @@
-"""Every 15 minutes: sends a validate message for each proxy that is due for a check."""
+"""Every 15 minutes: enqueues the checks that are due."""
 
 from __future__ import annotations
 

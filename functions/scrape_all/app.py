@@ -1,4 +1,4 @@
-"""Every 30 minutes: sends one scrape message per source that is due."""
+"""Every 30 minutes: enqueues a scrape of each due source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One message of the scrape queue, one source: reads its list and stores the proxies. Fails message by message."""
+"""Scrapes the source of one message of the scrape queue; partial batch response."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from proxypool.sources.scrape.scraper import Scraper
 from proxypool.tasks.handlers import Again, Invocation, QueueHandler
 from proxypool.tasks.retry import Delivery, Retry
 
-RESERVE_SECONDS = 15.0  # of the invocation: what is not read by then is left to the next message
+RESERVE_SECONDS = 15.0  # of the invocation; the rest of the list is left to the next message
 
 
 def work(scraper: Scraper, deliveries: Sequence[Delivery[ScrapeMessage]], run: Invocation) -> Again:
-    """Scrapes one source. One that cannot be read is expected: it is retried, later if it asked for a pause."""
+    """Scrapes one source. A source that cannot be read is not an error of the task: it is retried, respecting Retry-After."""
     (delivery,) = deliveries
     try:
         run.counts.update(scraper.scrape(delivery.message, clock.now(), seconds_left=run.seconds_left).counts())

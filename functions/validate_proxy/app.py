@@ -1,4 +1,4 @@
-"""A batch of the validate queue: checks all its proxies at once. Fails message by message."""
+"""Checks the proxies of a batch of the validate queue concurrently; partial batch response."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from proxypool.tasks.retry import Delivery, Retry
 
 
 def work(validator: Validator, deliveries: Sequence[Delivery[ValidateMessage]], run: Invocation) -> Again:
-    """Checks the proxies; those that were not finished in time come again."""
+    """Checks the proxies; checks that were not finished in time are retried."""
     messages = {delivery.message.proxy_id: delivery.message for delivery in deliveries}
     outcome = validator.validate(messages, seconds=run.seconds_left())
     run.counts.update({f"count_{name}": number for name, number in outcome.counts.items()})
     timeout = Retry(f"Pipeline timeout after {settings().check_total_seconds:g}s")
-    return {one.message_id: timeout for one in deliveries if one.message.proxy_id in outcome.unfinished}
+    return {delivery.message_id: timeout for delivery in deliveries if delivery.message.proxy_id in outcome.unfinished}
 
 
 handler = QueueHandler(

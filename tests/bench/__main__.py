@@ -22,13 +22,13 @@ BENCHES = (
     "jobs",
     "suite",
 )
-"""In the order in which they run. Each is a module of this folder with `measure() -> list[Row]`: to add one, a file and a line."""
+"""In the order in which they run. Each is a module of this folder with `measure() -> list[Row]`."""
 
 RESULT = Path("build/bench.json")
 
 
 def main() -> None:
-    """Runs all, or one; exits 0 whatever holds: a missed target is a finding, told in the table."""
+    """Runs all benchmarks, or one; exits with 0 also if targets are missed, which the table shows."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--only", choices=BENCHES, metavar="NAME", help=", ".join(BENCHES))
     only = parser.parse_args().only
@@ -39,11 +39,11 @@ def main() -> None:
 
 
 def _measured(name: str) -> list[Row]:
-    """The rows of one bench; one that breaks is a row without a value, and the others still run."""
+    """The rows of one benchmark; one that raises is a row without a value."""
     started = time.monotonic()
     try:
         rows: list[Row] = import_module(f"tests.bench.{name}").measure()
-    except Exception as error:  # whatever it is, the reader wants the other rows
+    except Exception as error:  # the other benchmarks still run
         rows = [Row(name=name, value=None, unit="", reason=f"{type(error).__name__}: {error}"[:300])]
     print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     return rows

@@ -1,7 +1,7 @@
-"""The checker against the farm: wrong verdicts per kind, and its costs beside the floors' in the same run.
+"""The checker against the farm: wrong verdicts per kind, and its costs relative to the floors in the same run.
 
-Farm and judge are pinned to one core, each client (a fresh process) to the other; clients take turns, medians count.
-The client writes one verdict per check; this side alone knows the truth and counts.
+Farm and judge are pinned to one core, each client (a new process) to the other; clients take turns, and medians are compared.
+The client writes one verdict per check; this process compares them with the actual properties.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tests.bench.row import Row
 
 REPEATS = 5
 FAST = 500  # proxies of the all-fast farm
-HIDDEN = ("misfiled", "judge-aware")  # the plain stages alone cannot see what is wrong with them
+HIDDEN = ("misfiled", "judge-aware")  # not detectable by the plain stages
 REALISTIC = "fast=5,slow=15,dead=40,silent=40"
 REALISTIC_SECONDS = 5.0
-KINDS_SECONDS = 20.0  # for a stage, as in production: the rig itself needs its time for 800 at once
+KINDS_SECONDS = 20.0  # per stage, as in production: the farm itself needs time for 800 at once
 START_SECONDS = 20
-MORE_THAN_RAW = "raw reads an answer; a plain check verifies its signature, too, and tells whom the judge saw"
+MORE_THAN_RAW = "raw reads a response; a plain check also verifies its signature and evaluates it"
 
 Result = dict[str, Any]
 
@@ -46,7 +46,7 @@ def measure() -> list[Row]:
 
 
 def cpu_rows(folder: Path) -> list[Row]:
-    """Targets 1 and 2: CPU per check beside the floors, all proxies fast."""
+    """Targets 1 and 2: CPU per check relative to the floors, all proxies fast."""
     names = {"raw": 3, "plain": 3, "streams_tls": 1, "secure": 1, "checker": 1}
     runs = [{name: client(name, folder, passes=passes) for name, passes in names.items()} for _ in range(REPEATS)]
     cpu = {name: statistics.median(run[name]["cpu_ms"] for run in runs) for name in names}
@@ -63,7 +63,7 @@ def cpu_rows(folder: Path) -> list[Row]:
 
 
 def kinds_rows(folder: Path, count: int) -> list[Row]:
-    """Target 3 for so many proxies at once, and target 5 at 800; the HTTPS stage's verdicts beside them."""
+    """Target 3 for `count` concurrent proxies, and target 5 at 800; also the verdicts of all stages."""
     proxies = manifest(folder)
     plain = client("plain", folder, at_once=count)
     whole = client("checker", folder, at_once=count)
@@ -79,7 +79,7 @@ def kinds_rows(folder: Path, count: int) -> list[Row]:
 
 
 def makespan_row(folder: Path) -> Row:
-    """Target 4: a realistic mix, all at once, is done when its slowest may be."""
+    """Target 4: the time for a realistic mix, all at once, relative to that of its slowest proxy."""
     proxies = manifest(folder)
     result = client("plain", folder, at_once=len(proxies), seconds=REALISTIC_SECONDS)
     slots = sum(REALISTIC_SECONDS if p["kind"] == "silent" else p["delay_seconds"] for p in proxies)
@@ -89,36 +89,36 @@ def makespan_row(folder: Path) -> Row:
 
 
 def missed(row: Row) -> Row:
-    """The row; one that does not hold says with how many others it shared the cores: CPU, lag and wall grow with them."""
+    """The row; if it misses its target, with the load average as a reason: CPU, lag and wall time grow with it."""
     if row.holds:
         return row
-    told = f"{row.reason}; " if row.reason else ""
+    reason = f"{row.reason}; " if row.reason else ""
     return replace(
-        row, reason=f"{told}load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores while it was measured"
+        row, reason=f"{reason}load average {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores while it was measured"
     )
 
 
 def wrong_rows(name: str, proxies: list[Result], verdicts: list[Result], *, full: bool) -> list[Row]:
-    """One row per kind: the proxies of which the verdict differs from the truth."""
+    """One row per kind: the number of proxies with a wrong verdict."""
     kinds = Counter({proxy["kind"]: 0 for proxy in proxies if full or proxy["kind"] not in HIDDEN})
-    told: dict[str, str] = {}
+    examples: dict[str, str] = {}
     for proxy, verdict in zip(proxies, verdicts, strict=True):
         if proxy["kind"] in kinds and not is_right(proxy["truth"], verdict, full=full):
             kinds[proxy["kind"]] += 1
-            told[proxy["kind"]] = f"{verdict['status']}, {verdict.get('reason')}"
+            examples[proxy["kind"]] = f"{verdict['status']}, {verdict.get('reason')}"
     return [
-        missed(Row(name=f"{name}: {kind}", value=count, unit="proxies", target=0, reason=told.get(kind, "")))
+        missed(Row(name=f"{name}: {kind}", value=count, unit="proxies", target=0, reason=examples.get(kind, "")))
         for kind, count in sorted(kinds.items())
     ]
 
 
-def is_right(truth: Result, told: Result, *, full: bool) -> bool:
-    """Whether a verdict is the truth, as far as the stages that were on can see it."""
+def is_right(truth: Result, verdict: Result, *, full: bool) -> bool:
+    """True if a verdict equals the truth, as far as the enabled stages can detect it."""
     if truth["status"] == "dead" or truth["tampered"]:
-        return all(told[name] == truth[name] for name in ("status", "reason", "tampered"))
-    seen = told["exit_ip"] in truth["exit_ips"] and told["anonymity"] == truth["anonymity"]
-    secure = not full or all(told[name] == truth[name] for name in ("https", "reason"))
-    return bool(told["status"] == "active" and not told["tampered"] and seen and secure)
+        return all(verdict[name] == truth[name] for name in ("status", "reason", "tampered"))
+    plain = verdict["exit_ip"] in truth["exit_ips"] and verdict["anonymity"] == truth["anonymity"]
+    secure = not full or all(verdict[name] == truth[name] for name in ("https", "reason"))
+    return bool(verdict["status"] == "active" and not verdict["tampered"] and plain and secure)
 
 
 @contextmanager
@@ -142,7 +142,7 @@ def rig(count: int, mix: str, *, slow: str = "0.3,1.2") -> Iterator[Path]:
 
 
 def pinned(core: int) -> list[str]:
-    """The command's beginning that keeps it on one core, where the system has taskset and two cores."""
+    """The prefix of a command that pins it to one core, if the system has taskset and two cores."""
     return ["taskset", "-c", str(core)] if sys.platform == "linux" and (os.cpu_count() or 1) > 1 else []
 
 
@@ -153,7 +153,7 @@ def manifest(folder: Path) -> list[Result]:
 
 
 def client(name: str, folder: Path, *, at_once: int = 200, passes: int = 1, seconds: float = KINDS_SECONDS) -> Result:
-    """What a fresh client process printed."""
+    """The output of a new client process."""
     options = ["--at-once", str(at_once), "--passes", str(passes), "--seconds", str(seconds)]
     done = subprocess.run(
         [*pinned(0), sys.executable, "-m", "tests.bench.client", name, str(folder), *options],

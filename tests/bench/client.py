@@ -1,8 +1,8 @@
-"""`python -m tests.bench.client NAME FOLDER [options]`: asks every proxy of the farm, prints verdicts and costs as JSON.
+"""`python -m tests.bench.client NAME FOLDER [options]`: checks every proxy of the farm, prints verdicts and costs as JSON.
 
-NAME: `raw` or `streams_tls` (floors.py), or the production pipeline: `plain` (what most re-checks of a steady proxy are),
-`secure` (its HTTPS stage alone), `checker` (all of its stages, as at a first check).
-It is given the list's facts alone: protocol, host, port, user, password. The truth stays with the rig.
+NAME: `raw` or `streams_tls` (floors.py), or the production pipeline: `plain` (most rechecks of a stable proxy), `secure` (only its
+HTTPS stage), `checker` (all stages, as in a first check).
+It uses only what a list contains: protocol, host, port, user, password.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tests.bench.memory import peak_megabytes
 LAG_EVERY_SECONDS = 0.01
 
 
-PLAIN_STAGES = ("http", "anonymity", "exit", "integrity", "integrity_https", "targets")  # what `secure` goes without
+PLAIN_STAGES = ("http", "anonymity", "exit", "integrity", "integrity_https", "targets")  # skipped by `secure`
 
 
 async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name: str) -> Ask:
-    """The production pipeline; a stage may last so many seconds, a check twice as long, as by the settings' defaults."""
+    """The production pipeline, with `seconds` per stage and twice as many per check, as in the default settings."""
     full = name != "plain"
     config = Settings(
         judge_url=manifest["judge_url"], judge_https_url=manifest["judge_https_url"], judge_ca_file=manifest["ca_file"],
@@ -52,14 +52,14 @@ async def checker(manifest: dict[str, Any], key: bytes, seconds: float, *, name:
 
 
 def verdict(check: Check) -> dict[str, Any]:
-    """A check in the words of the farm's truth."""
+    """A check in the format of the farm's truth."""
     return {"status": "active" if check.verdict is Verdict.PASSED else "dead", "anonymity": check.anonymity,
             "exit_ip": check.exit_ip, "reason": check.reason, "https": check.https, "tampered": check.tampered}  # fmt: skip
 
 
 async def measured(ask: Ask, proxies: list[Proxy], *, at_once: int, passes: int) -> dict[str, Any]:
     """The verdicts in the proxies' order (all passes), with CPU, wall time, loop lag and peak memory."""
-    await asyncio.gather(ask(proxies[0]), return_exceptions=True)  # pays for what is made once
+    await asyncio.gather(ask(proxies[0]), return_exceptions=True)  # warm-up: one-time costs are not measured
     verdicts: list[Any] = [None] * len(proxies) * passes
     jobs = iter(enumerate(proxies * passes))
     lags: list[float] = []
@@ -78,12 +78,12 @@ async def work(ask: Ask, jobs: Iterator[tuple[int, Proxy]], verdicts: list[Any])
     for index, proxy in jobs:
         try:
             verdicts[index] = await ask(proxy)
-        except (OSError, EOFError, asyncio.IncompleteReadError, ValueError):  # the floors' way of saying no
+        except (OSError, EOFError, asyncio.IncompleteReadError, ValueError):  # errors of the floors
             verdicts[index] = {"status": "dead"}
 
 
 async def sample_lag(lags: list[float]) -> None:
-    """Notes by how much each short sleep overslept."""
+    """Records the delay of each short sleep."""
     while True:
         started = time.perf_counter()
         await asyncio.sleep(LAG_EVERY_SECONDS)
@@ -108,7 +108,7 @@ FLOORS = {"raw": floors.raw, "streams_tls": floors.streams_tls}
 
 
 def main() -> None:
-    """Floors run on asyncio's own loop, the checker on the one that production runs on."""
+    """Runs floors on asyncio's own loop, and the checker on the loop of production."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", choices=[*FLOORS, "plain", "secure", "checker"])
     parser.add_argument("folder", type=Path)

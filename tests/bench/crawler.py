@@ -1,6 +1,6 @@
-"""Run by crawlee's own environment: the smallest HttpCrawler that stores its pages. The order comes on stdin, the figures leave on stdout.
+"""Runs in crawlee's own environment: a minimal HttpCrawler that stores its pages. Input on stdin, figures on stdout, as JSON.
 
-One page goes before: what is loaded and made once is in neither side's figures.
+The first page is a warm-up, so that one-time costs are in neither side's figures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crawlee.proxy_configuration import ProxyConfiguration
 
 
 async def crawl(order: dict[str, Any]) -> dict[str, Any]:
-    """Crawls the pages; storage, sessions and retries are as crawlee has them by default."""
+    """Crawls the pages with crawlee's default storage, sessions and retries."""
     number, stored = order["at_once"], set()
     crawler = HttpCrawler(
         proxy_configuration=ProxyConfiguration(proxy_urls=order["proxies"]),

@@ -1,5 +1,5 @@
 #!lua
--- floor: the least an exclusive, expiring, journalled lease can do, with nothing decided in Lua. Only a yardstick for acquire.
+-- floor: the minimum of an exclusive, expiring, journalled lease, without decisions in Lua. A baseline for acquire.
 -- KEYS 1 tag.  ARGV 1 lease id  2 owner  3 ttl ms  4 rank  5 ready set  6 ready set
 local P, call = KEYS[1], redis.call
 local t = call('TIME')

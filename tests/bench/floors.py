@@ -1,4 +1,4 @@
-"""What the checker is measured against: one request per proxy, nothing verified, as little Python as asyncio allows.
+"""The baselines of the checker: one request per proxy, nothing verified, with as little Python as asyncio allows.
 
 `raw` is an asyncio.Protocol, `streams_tls` asyncio's streams with CONNECT and TLS; both on asyncio's own loop.
 """
@@ -28,12 +28,12 @@ class RawClient(asyncio.Protocol):
         self.request, self.done, self.buffer = request, done, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asks."""
+        """Sends the request."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.write(self.request)
 
     def data_received(self, data: bytes) -> None:
-        """Has the answer when the body is there."""
+        """Sets the status once the body is complete."""
         self.buffer = received = self.buffer + data
         head = received.find(b"\r\n\r\n")
         if head > 0 and not self.done.done():
@@ -45,16 +45,16 @@ class RawClient(asyncio.Protocol):
                 self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end is an answer too."""
+        """Fails the request if it is not complete."""
         if not self.done.done():
             self.done.set_exception(exc or EOFError())
 
 
 def raw(manifest: dict[str, Any]) -> Ask:
     """A plain GET of the judge."""
-    there = urlsplit(manifest["judge_url"]).netloc
+    netloc = urlsplit(manifest["judge_url"]).netloc
     request = (
-        f"GET http://{there}/?nonce={NONCE} HTTP/1.1\r\nHost: {there}\r\n"
+        f"GET http://{netloc}/?nonce={NONCE} HTTP/1.1\r\nHost: {netloc}\r\n"
         "User-Agent: x\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     ).encode()
 
@@ -64,7 +64,7 @@ def raw(manifest: dict[str, Any]) -> Ask:
         try:
             async with asyncio.timeout(SECONDS):
                 transport, _ = await loop.create_connection(lambda: RawClient(request, done), proxy.host, proxy.port)
-                return _told(await done)
+                return _verdict(await done)
         finally:
             if transport:
                 transport.abort()
@@ -73,13 +73,13 @@ def raw(manifest: dict[str, Any]) -> Ask:
 
 
 def streams_tls(manifest: dict[str, Any]) -> Ask:
-    """CONNECT, TLS (not even verified), a GET of the judge."""
-    there = urlsplit(manifest["judge_https_url"]).netloc
+    """CONNECT, TLS without verification, a GET of the judge."""
+    netloc = urlsplit(manifest["judge_https_url"]).netloc
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    connect = f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n\r\n".encode()
+    connect = f"CONNECT {netloc} HTTP/1.1\r\nHost: {netloc}\r\n\r\n".encode()
     request = (
-        f"GET /?nonce={NONCE} HTTP/1.1\r\nHost: {there}\r\nUser-Agent: x\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+        f"GET /?nonce={NONCE} HTTP/1.1\r\nHost: {netloc}\r\nUser-Agent: x\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     ).encode()
 
     async def ask(proxy: Proxy) -> dict[str, Any]:
@@ -89,13 +89,13 @@ def streams_tls(manifest: dict[str, Any]) -> Ask:
                 reader, writer = await asyncio.open_connection(proxy.host, proxy.port)
                 writer.write(connect)
                 if b" 200 " not in await reader.readuntil(b"\r\n\r\n"):
-                    return _told(0)
+                    return _verdict(0)
                 await writer.start_tls(context, server_hostname="judge.test")
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = head.index(b"Content-Length: ")
                 await reader.readexactly(int(head[length + 16 : head.index(b"\r\n", length)]))
-                return _told(int(head[9:12]))
+                return _verdict(int(head[9:12]))
         finally:
             if writer:
                 writer.transport.abort()
@@ -103,5 +103,5 @@ def streams_tls(manifest: dict[str, Any]) -> Ask:
     return ask
 
 
-def _told(status: int) -> dict[str, Any]:
+def _verdict(status: int) -> dict[str, Any]:
     return {"status": "active" if status == 200 else "dead"}

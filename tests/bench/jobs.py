@@ -1,7 +1,7 @@
-"""The ETL worker: pages of a loopback site through a farm, with duplicates and a worker that is killed: none lost, none stored twice.
+"""The worker of jobs: pages of a loopback site, with duplicate messages and a killed worker: none lost, none stored twice.
 
-The worker runs in processes of its own, whose CPU and memory are taken; the emulator, Valkey, proxies and site stand beside. So does
-crawlee's HttpCrawler afterwards, with the same site, proxies and pages at once. Imports and one warming call are in neither's figures.
+The CPU and memory of the worker's own processes are measured; emulator, Valkey, proxies and site are separate. Afterwards crawlee's
+HttpCrawler runs with the same site, proxies and concurrency. Imports and a warm-up request are in neither's figures.
 """
 
 from __future__ import annotations
@@ -27,22 +27,26 @@ from tests.bench.memory import peak_megabytes
 from tests.bench.row import Row
 from tests.bench.yardstick import crawl
 from tests.support import servers
-from tests.support.jobs import World, a_world
+from tests.support.jobs import JobEnvironment, job_environment
 
 PAGES, EXITS, BATCH, DUPLICATES = 2_000, 200, 64, 0.05
-KILLED_BATCH, KILLED_AFTER_PAGES = 3, 20  # the run whose worker is killed, and how far it comes
+KILLED_BATCH, KILLED_AFTER_PAGES = 3, 20  # the batch whose worker is killed, and after how many pages
 LIMIT_SECONDS, POLL_SECONDS = 300, 0.005
 CLIENTS = ("impit", "httpx")  # crawlee's default, written in Rust, and the one in Python
 
 
 def measure() -> list[Row]:
     """One run of each; the figures of all batches."""
-    with servers.valkey_cluster() as url, servers.emulator(), a_world(url, exits=EXITS, owner_quota=1_000) as world:
-        ids = _submitted(world)
-        spent, seconds = _fetched(world, ids)
-        states = Counter(world.job(job_id).state for job_id in ids)
-        requests = Counter(seen.path for seen in world.site.seen)
-        yardsticks = [_yardstick(world, spent, client) for client in CLIENTS]
+    with (
+        servers.valkey_cluster() as url,
+        servers.emulator(),
+        job_environment(url, exits=EXITS, owner_quota=1_000) as env,
+    ):
+        ids = _submitted(env)
+        spent, seconds = _fetched(env, ids)
+        states = Counter(env.job(job_id).state for job_id in ids)
+        requests = Counter(seen.path for seen in env.site.seen)
+        yardsticks = [_yardstick(env, spent, client) for client in CLIENTS]
     return [
         Row(name="pages lost", value=PAGES - states[JobState.DONE], unit="", target=0),
         Row(name="pages stored twice", value=max(0, spent.counts["done"] - PAGES), unit="", target=0),
@@ -50,13 +54,13 @@ def measure() -> list[Row]:
         Row(name="worker's CPU per page", value=round(spent.cpu_ms, 2), unit="ms"),
         *yardsticks,
         Row(name="worker's memory, 64 pages in flight", value=round(spent.megabytes), unit="MB", target=256),
-        Row(name="pages a second, all parts on this machine", value=round(PAGES / seconds, 1), unit=""),
+        Row(name="pages per second, all parts on this machine", value=round(PAGES / seconds, 1), unit=""),
     ]
 
 
 @dataclass(slots=True)
 class Spent:
-    """What the workers' processes took, and what they counted."""
+    """Resource usage and counts of the workers' processes."""
 
     counts: Counter[str] = field(default_factory=Counter)
     cpu_seconds: float = 0.0
@@ -65,38 +69,38 @@ class Spent:
 
     @property
     def cpu_ms(self) -> float:
-        """Of a page's delivery: a duplicate is in the sum of both."""
+        """CPU per delivered message, duplicates included."""
         return self.cpu_seconds / max(1, self.deliveries) * 1000
 
 
-def _submitted(world: World) -> list[str]:
-    jobs = [{"url": f"{world.site.url}/{number}"} for number in range(PAGES)]
-    pages = [world.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"] for at in range(0, PAGES, 100)]
-    world.messages()
+def _submitted(env: JobEnvironment) -> list[str]:
+    jobs = [{"url": f"{env.site.url}/{number}"} for number in range(PAGES)]
+    pages = [env.jobs.submit("ann", {"jobs": jobs[at : at + 100]})["jobs"] for at in range(0, PAGES, 100)]
+    env.messages()
     return [one["id"] for page in pages for one in page]
 
 
-def _fetched(world: World, ids: list[str]) -> tuple[Spent, float]:
-    """All jobs run, some of them delivered twice; what it took, and the seconds of the first pass."""
+def _fetched(env: JobEnvironment, ids: list[str]) -> tuple[Spent, float]:
+    """Runs all jobs, some of them delivered twice; returns the usage, and the seconds of the first pass."""
     spent, started = Spent(), time.monotonic()
     deliveries = ids + random.Random(1).sample(ids, int(PAGES * DUPLICATES))
     random.Random(2).shuffle(deliveries)
     batches = _batches(deliveries)
-    with _worker(world.settings, spent) as work:
+    with _worker(env.settings, spent) as work:
         for batch in batches[:KILLED_BATCH]:
             work(batch)
-        most = len(world.site.seen) + KILLED_AFTER_PAGES
-        work(batches[KILLED_BATCH], lambda: len(world.site.seen) >= most)
-    with _worker(world.settings, spent) as work:
+        limit = len(env.site.seen) + KILLED_AFTER_PAGES
+        work(batches[KILLED_BATCH], lambda: len(env.site.seen) >= limit)
+    with _worker(env.settings, spent) as work:
         for batch in batches[KILLED_BATCH + 1 :]:
             work(batch)
     seconds = time.monotonic() - started
-    with _worker(world.settings, spent, late=True) as work:  # the killed run is taken for dead by now
+    with _worker(env.settings, spent, late=True) as work:  # the claim of the killed run has expired by then
         work(batches[KILLED_BATCH])
         end = time.monotonic() + LIMIT_SECONDS
-        while time.monotonic() < end and (ids := [one for one in ids if not world.job(one).state.is_over]):
-            time.sleep(1)  # jobs that wait for a proxy come back as delayed messages
-            for batch in _batches([message["job_key"].rpartition("/")[2] for message in world.messages()]):
+        while time.monotonic() < end and (ids := [one for one in ids if not env.job(one).state.is_over]):
+            time.sleep(1)  # requeued jobs arrive as delayed messages
+            for batch in _batches([message["job_key"].rpartition("/")[2] for message in env.messages()]):
                 work(batch)
     return spent, seconds
 
@@ -107,21 +111,21 @@ def _batches(ids: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _worker(settings: Settings, spent: Spent, *, late: bool = False) -> Iterator[Any]:
-    """A process that works off batches as one environment of Lambda does; `work(batch, is_killed)` kills it as soon as that is so."""
+    """A process that runs batches like a Lambda environment; `work(batch, is_killed)` kills it once `is_killed()` is true."""
     context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_work, args=(settings, late, theirs))
+    parent_end, child_end = context.Pipe()
+    child = context.Process(target=_work, args=(settings, late, child_end))
     child.start()
-    theirs.close()
-    ours.recv()  # it is warm
+    child_end.close()
+    parent_end.recv()  # warmed up
 
     def work(batch: list[str], is_killed: Callable[[], bool] = lambda: False) -> None:
-        ours.send(batch)
-        while not ours.poll(POLL_SECONDS):
+        parent_end.send(batch)
+        while not parent_end.poll(POLL_SECONDS):
             if is_killed():
                 child.kill()
                 return
-        counts, cpu_seconds, megabytes = ours.recv()
+        counts, cpu_seconds, megabytes = parent_end.recv()
         spent.counts.update(counts)
         spent.cpu_seconds += cpu_seconds
         spent.deliveries += len(batch)
@@ -130,16 +134,16 @@ def _worker(settings: Settings, spent: Spent, *, late: bool = False) -> Iterator
     try:
         yield work
     finally:
-        ours.close()
+        parent_end.close()
         child.join(10)
         child.kill()
 
 
 def _work(settings: Settings, late: bool, orders: Any) -> None:
-    this = worker_runtime(settings)
+    runtime = worker_runtime(settings)
     if late:
-        this = replace(this, worker=replace(this.worker, now=lambda: clock.now() + timedelta(hours=1)))
-    loop.run(this.work(["ann/nobody"], seconds=LIMIT_SECONDS))  # an environment loads and connects once
+        runtime = replace(runtime, worker=replace(runtime.worker, now=lambda: clock.now() + timedelta(hours=1)))
+    loop.run(runtime.work(["ann/unknown"], seconds=LIMIT_SECONDS))  # warm-up: imports and connections
     orders.send("warm")
     while True:
         try:
@@ -147,16 +151,16 @@ def _work(settings: Settings, late: bool, orders: Any) -> None:
         except EOFError:
             return
         before = time.process_time()
-        outcomes = loop.run(this.work([f"ann/{job_id}" for job_id in batch], seconds=LIMIT_SECONDS))
+        outcomes = loop.run(runtime.work([f"ann/{job_id}" for job_id in batch], seconds=LIMIT_SECONDS))
         orders.send((dict(outcomes.counts), time.process_time() - before, peak_megabytes()))
 
 
-def _yardstick(world: World, spent: Spent, client: str) -> Row:
-    """Our CPU per page as a multiple of crawlee's; only the default client is judged."""
+def _yardstick(env: JobEnvironment, spent: Spent, client: str) -> Row:
+    """The worker's CPU per page relative to crawlee's; only crawlee's default client has a target."""
     name, target = f"worker's CPU per page ÷ crawlee HttpCrawler's ({client})", 1.0 if client == CLIENTS[0] else None
-    proxies = [f"http://{proxy.ip}:{proxy.port}" for proxy in world.proxies]
+    proxies = [f"http://{proxy.ip}:{proxy.port}" for proxy in env.proxies]
     try:
-        found = crawl(world.site.url, proxies, pages=PAGES, at_once=BATCH, client=client)
+        found = crawl(env.site.url, proxies, pages=PAGES, at_once=BATCH, client=client)
     except (subprocess.SubprocessError, OSError, ValueError) as error:
         return Row(name=name, value=None, unit="", target=target, reason=f"crawlee did not run: {error}"[:200])
     theirs = found["cpu_seconds"] / found["pages"] * 1000

@@ -1,6 +1,6 @@
-"""From a list to leases: a thousand fast proxies on the local stack, from the call for their scrape until all can be leased.
+"""A thousand fast proxies on the local stack: the time from the request to scrape their list until all can be leased.
 
-Emulator, functions, farm and judge share the machine's cores, and are included: their CPU is in the reason.
+Emulator, functions, farm and judge share the machine's cores; their CPU is in the reason.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import statistics
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from proxypool.config.settings import Settings
 from proxypool.leases.build import cache_of
 from proxypool.leases.redis.cache import Cache
-from proxypool.local.seed import call
 from proxypool.local.stack import Plan, Running, running
 from proxypool.proxies.proxy import Protocol
+from proxypool_client.api import Api
+from proxypool_client.local_stack import LocalUrl
 
 from tests.bench.row import Row
 from tests.support.servers import ROOT
@@ -32,7 +34,7 @@ LEASES_PER_CALL = 50
 
 
 def measure() -> list[Row]:
-    """The first list of a stack, whose functions start with it; then three others: their median is judged."""
+    """The first list of a stack, with cold functions; then three others, whose median has the target."""
     lists = 1 + WARM_RUNS
     with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder), lists * PROXIES)) as stack:
         lines = (Path(stack.farm or "").parent / "farm-list.txt").read_text().splitlines()
@@ -65,7 +67,7 @@ def _plan(folder: Path, size: int) -> Plan:
         folder=folder,
         farm_size=size,
         farm_options=("--mix", "fast=1"),
-        own_ports=True,
+        any_ports=True,
         parameters={"SchedulesState": "DISABLED"},
         settings={"owner_quota": size},
     )
@@ -74,11 +76,11 @@ def _plan(folder: Path, size: int) -> Plan:
 def _seconds(stack: Running, lines: list[str]) -> float:
     """From the call that starts the scrape until that many more proxies are in the ready sets."""
     body = {"inline": "\n".join(lines), "parser": "lines"}
-    source_id = call(stack.api_url, "POST", "/sources", body)["id"]
+    source_id = _call(stack, "POST", "/sources", body)["id"]
     cache = cache_of(Settings(redis_url=stack.redis_url))
     wanted = _ready(cache) + len(lines)
     started = time.monotonic()
-    call(stack.api_url, "POST", f"/sources/{source_id}/scrape")
+    _call(stack, "POST", f"/sources/{source_id}/scrape")
     while (ready := _ready(cache)) < wanted:
         if time.monotonic() - started > LIMIT_SECONDS:
             raise RuntimeError(f"{wanted - ready} of {len(lines)} not leasable within {LIMIT_SECONDS} s")
@@ -92,11 +94,16 @@ def _ready(cache: Cache) -> int:
 
 def _leased_at_once(stack: Running, number: int) -> int:
     body = {"count": LEASES_PER_CALL, "ttl_seconds": 900}
-    return sum(len(call(stack.api_url, "POST", "/leases", body)["leases"]) for _ in range(number // LEASES_PER_CALL))
+    return sum(len(_call(stack, "POST", "/leases", body)["leases"]) for _ in range(number // LEASES_PER_CALL))
+
+
+def _call(stack: Running, method: str, path: str, body: Any = None) -> Any:
+    with closing(Api(LocalUrl(stack.api_url))) as api:
+        return api.request(method, path, body, seconds=75)
 
 
 def _cpu_seconds(stack: Running) -> dict[str, float]:
-    """What the parts have spent so far, by name; the functions are the emulator's children. Nothing where there is no /proc."""
+    """CPU seconds of the parts so far, by name; the functions are child processes of the emulator. Empty without /proc."""
     named = {pid: name for name, pid in stack.children.items()}
     spent: defaultdict[str, float] = defaultdict(float)
     for path in Path("/proc").glob("[0-9]*/stat"):

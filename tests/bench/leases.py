@@ -1,6 +1,6 @@
-"""What a lease costs the server, beside the least that an exclusive lease can cost (floor.lua), in one run.
+"""The server's time for a lease, relative to the minimum for an exclusive lease (floor.lua), in one run.
 
-Only ratios count: the wheel's Valkey is slower than a service's by its allocator, and this machine has other work.
+Only ratios are compared: the wheel's Valkey has a slower allocator than a managed one, and the machine may be busy.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def _growth(small: Rig, large: Rig) -> list[Row]:
             _ratio(
                 "acquire plain 1M / 1k", large.acquire(PLAIN), small.acquire(PLAIN), target=min(2.3, round(floor, 2))
             ),
-            reason="a score that says no costs another rank, of memory that no cache holds; the floor draws one",
+            reason="a candidate rejected by its score costs another rank, an uncached memory access; the floor draws one",
         ),
         replace(
             _ratio("acquire best 1M / 1k", large.acquire(best), small.acquire(best), target=1.5),
-            reason="1.26 to 1.82 from run to run: it stands at its target",
+            reason="varies from 1.26 to 1.82 between runs",
         ),
     ]
 
@@ -113,23 +113,23 @@ def _ratio(name: str, value: float, base: float, target: float | None = None) ->
 
 
 def _quiet(spent: list[float]) -> float:
-    """The lower tenth: what a call costs when nothing else runs on the core."""
+    """The 10th percentile: the cost of a call on an otherwise idle core."""
     return sorted(spent)[len(spent) // 10]
 
 
 @dataclass(slots=True)
 class Rig:
-    """A pool of one size on a Valkey of its own. Server times are microseconds per call, from its command statistics."""
+    """A pool of one size on its own Valkey. Server times are microseconds per call, from its command statistics."""
 
     pool: Pool
     node: Any  # a plain client of redis-py
 
     def acquire(self, request: Request) -> float:
-        """One acquire in the pool as it is: what is granted is given back before the next."""
+        """One acquire in the current state of the pool; leases are released before the next."""
         spent = []
         for _ in range(max(AT_ONCE, CALLS // request.count)):
             spent.append(self._usec(partial(self.pool.acquire, "ann", request)))
-            self._give_back()
+            self._release_all()
         return _quiet(spent)
 
     def release(self) -> float:
@@ -141,7 +141,7 @@ class Rig:
         return _quiet(spent)
 
     def floor(self) -> float:
-        """One run of floor.lua at a random rank, undone by hand. What each takes is looked up first: a look warms the memory."""
+        """One run of floor.lua at a random rank, undone afterwards. Arguments are read before, since reading warms the memory."""
         tag, spent = self.pool.cache.keys.tag, []
         sha = self.node.script_load(FLOOR)
         for rank, member, score, sets in self._drawn(CALLS):
@@ -157,7 +157,7 @@ class Rig:
         return _quiet(spent)
 
     def _drawn(self, count: int) -> list[tuple[int, str, float, list[str]]]:
-        """So many ranks of one ready set, with member, score and sets of each."""
+        """`count` random ranks of one ready set, with member, score and sets of each."""
         tag = self.pool.cache.keys.tag
         ready, found = f"{tag}:r:http:*:2", []
         for _ in range(count):
@@ -178,11 +178,11 @@ class Rig:
             for _ in range(AT_ONCE):
                 call()
             spent += time.process_time() - started
-            self._give_back("local")
+            self._release_all("local")
         return spent / CALLS * 1e6
 
     def bare(self) -> Callable[[], Any]:
-        """The very EVALSHA that a plain acquire sends, by the client that everybody has, with a base id of its own."""
+        """The EVALSHA of a plain acquire, sent by redis-py with a new base id."""
         sent: list[Any] = []
         cache = self.pool.cache
         spy = replace(self.pool, cache=_Spy(cache, sent))  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ class Rig:
         return lambda: self.node.execute_command("EVALSHA", sha, 1, tag, secrets.token_hex(16), *args)
 
     def cool(self, share: float) -> None:
-        """Makes the target cool for that share of the exits."""
+        """Sets a cool-down of the target for that share of the exits."""
         exits = self._exits()
         far = clock.epoch_ms(clock.now()) + FAR_MS
         self.node.zadd(
@@ -199,11 +199,11 @@ class Rig:
         )
 
     def warm(self) -> None:
-        """Ends that."""
+        """Ends the cool-downs."""
         self.node.delete(f"{self.pool.cache.keys.tag}:pace:{TARGET}")
 
     def hold(self, share: float) -> None:
-        """Leases that share of the plain proxies to somebody else."""
+        """Leases that share of the plain proxies to another owner."""
         left = int(sum(self.node.zcard(f"{self.pool.cache.keys.tag}:r:http:*:{rank}") for rank in range(3)) * share)
         while left > 0:
             left -= len(self.pool.acquire("eve", replace(PLAIN, count=min(50, left)))[0])
@@ -217,7 +217,7 @@ class Rig:
         random.shuffle(members)
         return [member[MEMBER_ID.stop :].partition("|")[0] for member in members]
 
-    def _give_back(self, owner: str = "ann") -> None:
+    def _release_all(self, owner: str = "ann") -> None:
         for lease in self.pool.list_leases(owner):
             self.pool.release(owner, lease.id)
         self.node.delete(self.pool.cache.keys.journal)

@@ -1,4 +1,4 @@
-"""The peak of this process's memory alone: on Linux `ru_maxrss` of a child begins with what its parent held."""
+"""The peak memory of this process alone: on Linux, `ru_maxrss` of a child includes its parent's memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def peak_megabytes() -> float:
-    """Most memory that this process has held since it was started (VmHWM; elsewhere ru_maxrss)."""
+    """Peak memory of this process since its start (VmHWM; on other systems ru_maxrss)."""
     status = Path("/proc/self/status")
     if status.exists():
         found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())

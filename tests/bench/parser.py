@@ -1,4 +1,4 @@
-"""A mixed list of a million lines: the parser beside a hand-made `split` of the same lines, in one run; its truth; its memory."""
+"""A mixed list of a million lines: CPU of the parser relative to a hand-written `split`, its correctness, and its memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def measure() -> list[Row]:
-    """CPU of both over the same lines, medians of interleaved runs; what is missed and extra; the peak of a streaming process."""
+    """Medians of CPU of interleaved runs over the same lines; missed and extra proxies; peak memory of a streaming process."""
     lines, truth = corpus(LINES)
     text = "\n".join(lines)
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +59,7 @@ def measure() -> list[Row]:
 
 
 def corpus(size: int, seed: int = 1) -> tuple[list[str], set[Record]]:
-    """Lines of every layout, a tenth of them garbage, and the records that they hold."""
+    """Lines of every layout, a tenth of them invalid, and the records in them."""
     made = random.Random(seed)
     lines, truth = [], set()
     for _ in range(size):
@@ -71,7 +71,7 @@ def corpus(size: int, seed: int = 1) -> tuple[list[str], set[Record]]:
 
 
 def split(text: str) -> list[Record]:
-    """The reference: as fast as these very layouts can be read in Python, with no other rule, reason or encoding in mind."""
+    """The reference: the fastest reader of exactly these layouts in Python, without rejection reasons or encodings."""
     octets, ports = {str(number) for number in range(256)}, {str(port): port for port in range(1, 65_536)}
     schemes, name = {"http", "https", "socks4", "socks5"}, re.compile(r"(?:[a-z0-9-]+\.)+[a-z][a-z0-9-]*").fullmatch
     row, loads = re.compile(r"<td>([0-9.]+)</td><td>([0-9]{1,5})</td>").search, _json()
@@ -143,7 +143,7 @@ def _word(made: random.Random, size: int) -> str:
 
 def _json() -> Callable[[str], dict[str, str]]:
     try:
-        from orjson import loads  # type: ignore[import-not-found,unused-ignore]  # the reference may have the fastest there is
+        from orjson import loads  # type: ignore[import-not-found,unused-ignore]  # the fastest JSON reader, for the reference
     except ImportError:
         return json.loads
     return loads  # type: ignore[no-any-return,unused-ignore]

@@ -1,4 +1,4 @@
-"""One measured number beside its target."""
+"""One measured value with its target."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ UNEXPLAINED = "not explained yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`target` is the most that `value` may be, with `at_least` the least; None: the value is told, not judged.
+    """`target` is the maximum of `value`, or with `at_least` the minimum; None: no target.
 
-    `reason` says why the target is missed where it is. Write it when the miss is known; it is left out while the target holds.
+    `reason` explains a missed target; it is omitted while the target holds.
     """
 
     name: str
-    value: float | None  # None: it could not be measured, which misses a target
+    value: float | None  # None: not measured, which misses the target
     unit: str
     target: float | None = None
     at_least: bool = False
@@ -25,7 +25,7 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Computed from value and target, never set. None where there is no target."""
+        """True if the value meets the target; None without a target."""
         if self.target is None:
             return None
         if self.value is None:
@@ -33,14 +33,14 @@ class Row:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
     @property
-    def told_reason(self) -> str:
-        """Why there is no value, or why the target is missed; empty where all is well."""
+    def shown_reason(self) -> str:
+        """The reason of a missing value or a missed target, else ""."""
         return self.reason or UNEXPLAINED if self.holds is False or self.value is None else ""
 
     def as_json(self) -> dict[str, Any]:
-        """The row as build/bench.json has it."""
+        """The row in the format of build/bench.json."""
         row = {"name": self.name, "value": self.value, "unit": self.unit, "target": self.target, "holds": self.holds}
-        return {**row, "reason": self.told_reason} if self.told_reason else row
+        return {**row, "reason": self.shown_reason} if self.shown_reason else row
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -53,7 +53,7 @@ def _line(row: Row) -> str:
     target = "" if row.target is None else f"{'≥' if row.at_least else '≤'} {_number(row.target)}"
     holds = {True: "yes", False: "NO", None: ""}[row.holds]
     value = "-" if row.value is None else _number(row.value)
-    return f"| {row.name} | {value} | {row.unit} | {target} | {holds} | {row.told_reason} |"
+    return f"| {row.name} | {value} | {row.unit} | {target} | {holds} | {row.shown_reason} |"
 
 
 def _number(value: float) -> str:

@@ -1,6 +1,6 @@
-"""A list on its way to rows and messages, on the emulated AWS: what a new line costs, and what a known one does not.
+"""From a list to rows and messages, on the emulated AWS: the costs of new lines, and of a second scrape.
 
-The emulator is measured along: its round trips, not DynamoDB's.
+The times include round trips to the emulator instead of DynamoDB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PARTS = {
 
 
 def measure() -> list[Row]:
-    """1,000 new lines with their parts; then 50,000 lines and the same again in another order."""
+    """1,000 new lines by operation; then 50,000 lines, and the same lines again in another order."""
     with servers.emulator():
         aws.client.cache_clear()
         pool = Pool()
@@ -46,7 +46,7 @@ def _new_lines(pool: Pool, number: int) -> tuple[float, Calls]:
 
 
 def _new_rows(runs: list[tuple[float, Calls]]) -> list[Row]:
-    """The median of all, and of each part; what no call took is our own: parsing, packing, the digest."""
+    """The median of the total and of each operation; the rest is the scraper's own work: parsing, packing, the digest."""
     rows = [
         Row(name="scrape of 1,000 new lines to their messages", value=_median([all_ for all_, _ in runs]), unit="s")
     ]

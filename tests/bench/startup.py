@@ -1,4 +1,4 @@
-"""What a cold lease function imports: processor time and memory over a bare interpreter, and beside redis-py alone."""
+"""Imports of a cold lease function: CPU and memory over a bare interpreter, and relative to importing redis-py alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))
 
 
 def measure() -> list[Row]:
-    """Medians of fresh processes that take turns."""
+    """Medians of new processes that take turns."""
     runs = [{name: _cost(module) for name, module in MODULES.items()} for _ in range(REPEATS)]
     cpu = {name: statistics.median(run[name][0] for run in runs) for name in MODULES}
     memory = {name: statistics.median(run[name][1] for run in runs) for name in MODULES}
@@ -34,7 +34,7 @@ def measure() -> list[Row]:
 
 
 def _cost(module: str) -> tuple[float, float]:
-    """CPU seconds and peak memory (in the system's unit) of a process that imports `module` and ends."""
+    """CPU seconds and peak memory (in the system's unit) of a process that imports `module` and exits."""
     done = subprocess.run([sys.executable, "-c", SCRIPT.format(module)], capture_output=True, text=True, check=True)
     seconds, memory = json.loads(done.stdout)
     return seconds, memory

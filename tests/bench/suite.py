@@ -1,4 +1,4 @@
-"""How long the whole test suite takes."""
+"""The duration of the whole test suite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import time
 from tests.bench.row import Row
 
 TARGET_SECONDS = 300
-MOST_SECONDS = 900
+MAX_SECONDS = 900
 
 
 def measure() -> list[Row]:
-    """Seconds of the suite as `make test` runs it; one that fails has not been measured."""
+    """Seconds of the suite with the options of `make test`; no value if it fails."""
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup"],
-        capture_output=True, text=True, timeout=MOST_SECONDS,
+        capture_output=True, text=True, timeout=MAX_SECONDS,
     )  # fmt: skip
     seconds = round(time.monotonic() - started)
     last = (done.stdout.strip().splitlines() or [""])[-1]

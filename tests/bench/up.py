@@ -1,4 +1,4 @@
-"""What a newcomer waits for: `make up` to the first lease, on a fresh state folder and with the state of the last run."""
+"""The time from `make up` to the first lease, with a new state folder and with the state of an earlier run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def measure() -> list[Row]:
 
 
 def first_lease(name: str, folder: str) -> Row:
-    """Starts the stack in the background, reads what it says of itself, stops it."""
+    """Starts the stack in the background, reads its output, stops it."""
     done = subprocess.run(
         [*COMMAND, "up", "--detach", "--json", "--state", folder], capture_output=True, text=True, timeout=180
     )

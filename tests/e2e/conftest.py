@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests: they run on one worker, in the order of their files, each on what it makes itself."""
+"""One stack for all end-to-end tests, which run on one worker in the order of their files."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stack import LocalStack, local_stack, until
+from tests.support.stack import LocalStack, local_stack, wait_until
 from tests.support.tokens import AUDIENCE, Issuer, an_issuer
 
-EVERY_MINUTE = "cron(* * * * ? *)"  # the emulator looks at its schedules each ten seconds
+EVERY_MINUTE = "cron(* * * * ? *)"  # the emulator checks its schedules every ten seconds
 
 
 @pytest.fixture(scope="package")
 def issuer() -> Iterator[Issuer]:
-    """Whose tokens the stack takes."""
-    with an_issuer() as found:
-        yield found
+    """The issuer of the tokens that the stack accepts."""
+    with an_issuer() as running:
+        yield running
 
 
 @pytest.fixture(scope="package")
 def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[LocalStack]:
-    """A stack whose farm was scraped and checked; only the daily pruning of checks is on schedule, and that each minute."""
-    folder = tmp_path_factory.mktemp("stack") / ".local"  # where the command line looks for it
+    """A stack whose farm was scraped and checked; only the pruning of checks is scheduled, every minute."""
+    folder = tmp_path_factory.mktemp("stack") / ".local"  # where the command line searches for it
     with local_stack(
         folder,
         PruneOldChecksSchedule=EVERY_MINUTE,
@@ -32,10 +32,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory, issuer: Issuer) -> Iterator[
         FetchWidth="2",
         JwtIssuer=issuer.url,
         JwtAudience=AUDIENCE,
-    ) as found:
-        assert found.at.farm is not None
-        listed = json.loads(Path(found.at.farm).read_text())["list_file"]
-        assert found.call("POST", "/sources", {"id": "farm", "path": listed, "parser": "lines"})[0] == 201
-        assert found.call("POST", "/sources/farm/scrape")[0] in (200, 202)
-        until(lambda: found.statuses().get("active") and not found.statuses().get("unchecked"))
-        yield found
+    ) as running:
+        assert running.running.farm is not None
+        listed = json.loads(Path(running.running.farm).read_text())["list_file"]
+        assert running.call("POST", "/sources", {"id": "farm", "path": listed, "parser": "lines"})[0] == 201
+        assert running.call("POST", "/sources/farm/scrape")[0] in (200, 202)
+        wait_until(lambda: running.statuses().get("active") and not running.statuses().get("unchecked"))
+        yield running

@@ -1,4 +1,4 @@
-"""What goes wrong on a real stack: poison, sources that cannot be read, a cache that is silent, the kill switch."""
+"""Failures on a local stack: unreadable messages and sources, a cache that does not respond, the kill switch, failed tasks."""
 
 from __future__ import annotations
 
@@ -7,113 +7,113 @@ from typing import Any
 import pytest
 import redis
 
-from tests.support.stack import LocalStack, until
+from tests.support.stack import LocalStack, wait_until
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 
-FROM_THE_FUTURE = '{"v": 99, "source_id": "farm"}'
+UNKNOWN_VERSION = '{"v": 99, "source_id": "farm"}'
 
 
 def send(stack: LocalStack, queue: str, body: str) -> None:
-    url = stack.at.outputs[f"{queue}QueueUrl"]
+    url = stack.running.outputs[f"{queue}QueueUrl"]
     stack.clients("sqs").send_message(QueueUrl=url, MessageBody=body, MessageGroupId="test")
 
 
 def dead(stack: LocalStack, queue: str) -> int:
-    """How many letters lie in a dead-letter queue."""
-    url, names = stack.at.outputs[f"{queue}DeadLetterQueueUrl"], ["ApproximateNumberOfMessages"]
-    found = stack.clients("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
-    return int(found["Attributes"]["ApproximateNumberOfMessages"])
+    """The number of messages in a dead-letter queue."""
+    url, names = stack.running.outputs[f"{queue}DeadLetterQueueUrl"], ["ApproximateNumberOfMessages"]
+    response = stack.clients("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)
+    return int(response["Attributes"]["ApproximateNumberOfMessages"])
 
 
-def test_a_message_nobody_can_read_ends_in_the_dead_letter_queue_with_its_reason(stack: LocalStack) -> None:
-    """Inputs 74 and 82, I13, I14: of both queues, listed with why; a redrive tries them once more."""
+def test_an_unreadable_message_ends_in_the_dead_letter_queue_with_its_reason(stack: LocalStack) -> None:
+    """Inputs 74 and 82, I13, I14: messages of both queues are listed with a reason; a redrive retries them."""
     send(stack, "Validate", "not JSON")
-    send(stack, "Scrape", FROM_THE_FUTURE)
-    until(lambda: dead(stack, "Validate") == dead(stack, "Scrape") == 1)
+    send(stack, "Scrape", UNKNOWN_VERSION)
+    wait_until(lambda: dead(stack, "Validate") == dead(stack, "Scrape") == 1)
 
-    found = stack.command("dlq", "list")["messages"]
-    assert {(letter["queue"], letter["body"], letter["reason"]) for letter in found} == {
+    messages = stack.command("dlq", "list")["messages"]
+    assert {(message["queue"], message["body"], message["reason"]) for message in messages} == {
         ("validate", "not JSON", "not JSON"),
-        ("scrape", FROM_THE_FUTURE, "unknown version"),
+        ("scrape", UNKNOWN_VERSION, "unknown version"),
     }
-    assert {stack.call("GET", f"/tasks/{letter['message_id']}")[1]["attempt"] for letter in found} == {3}
+    assert {stack.call("GET", f"/tasks/{message['message_id']}")[1]["attempt"] for message in messages} == {3}
 
     assert stack.command("dlq", "redrive") == {"redriven": 2}
-    until(lambda: dead(stack, "Validate") == dead(stack, "Scrape") == 1)
+    wait_until(lambda: dead(stack, "Validate") == dead(stack, "Scrape") == 1)
     for queue in ("Validate", "Scrape"):
-        stack.clients("sqs").purge_queue(QueueUrl=stack.at.outputs[f"{queue}DeadLetterQueueUrl"])
+        stack.clients("sqs").purge_queue(QueueUrl=stack.running.outputs[f"{queue}DeadLetterQueueUrl"])
 
 
-def test_a_source_that_cannot_be_read_is_retried_then_told_and_a_redrive_heals_it(stack: LocalStack) -> None:
-    """The seeds' two retries, with delays of seconds; existing proxies stay; the letter is scraped once its cause is gone."""
+def test_an_unreadable_source_is_retried_then_reported_and_a_redrive_scrapes_it(stack: LocalStack) -> None:
+    """Two retries with a delay; existing proxies stay; a redrive succeeds after the cause was removed."""
     file = stack.folder / "late.txt"
     before = stack.statuses()
     assert stack.call("POST", "/sources", {"id": "late", "path": str(file), "parser": "lines"})[0] == 201
     stack.call("POST", "/sources/late/scrape")
 
-    until(lambda: dead(stack, "Scrape") == 1)
+    wait_until(lambda: dead(stack, "Scrape") == 1)
 
-    def told() -> list[tuple[Any, ...]]:
+    def logged() -> list[tuple[Any, ...]]:
         lines = [line for line in stack.log("ScrapeSource") if line.get("source_id") == "late" and "attempt" in line]
         return [(line["level"], line["attempt"], line["retrying"], line["error"]) for line in lines]
 
-    assert until(lambda: len(told()) == 3 and told()) == [
+    assert wait_until(lambda: len(logged()) == 3 and logged()) == [
         ("WARNING", 1, True, "unreadable"),
         ("WARNING", 2, True, "unreadable"),
         ("ERROR", 3, False, "unreadable"),
     ]
     assert stack.call("GET", "/sources/late")[1]["last_error"] == "unreadable"
-    assert [told["source_id"] for told in until(lambda: stack.ear.heard("source.failed"))] == ["late"]
+    assert [detail["source_id"] for detail in wait_until(lambda: stack.events.received("source.failed"))] == ["late"]
     assert stack.statuses() == before
 
     file.write_text("127.0.0.1:9\n")
     assert stack.command("dlq", "redrive") == {"redriven": 1}
 
-    until(lambda: stack.call("GET", "/sources/late")[1]["valid"] == 1)
+    wait_until(lambda: stack.call("GET", "/sources/late")[1]["valid"] == 1)
     assert dead(stack, "Scrape") == 0
 
 
-def test_while_the_cache_is_silent_no_lease_is_granted_and_checking_goes_on(stack: LocalStack) -> None:
-    """I21: 503 with Retry-After, of the function's own making and not of its time limit; a new proxy is checked meanwhile."""
-    with stack.silent("valkey"):
-        status, problem, headers = stack.answer("POST", "/leases", {})
+def test_while_the_cache_does_not_respond_leases_are_refused_and_checks_continue(stack: LocalStack) -> None:
+    """I21: 503 with Retry-After from the function itself, not from its time limit; a new proxy is checked in the meantime."""
+    with stack.frozen("valkey"):
+        status, problem, headers = stack.call_with_headers("POST", "/leases", {})
 
         assert stack.call("POST", "/proxies", {"lines": "127.0.0.1:7"})[0] == 202
-        until(lambda: {one["proxy"]: one["status"] for one in stack.proxies()}.get("http://127.0.0.1:7") == "dead")
+        wait_until(lambda: {one["proxy"]: one["status"] for one in stack.proxies()}.get("http://127.0.0.1:7") == "dead")
 
     assert (status, problem["type"]) == (503, "unavailable")
     assert 0 < int(headers["retry-after"]) <= 30
-    lease = until(lambda: (found := stack.call("POST", "/leases", {}))[0] == 201 and found[1])
+    lease = wait_until(lambda: (found := stack.call("POST", "/leases", {}))[0] == 201 and found[1])
     stack.call("DELETE", f"/leases/{lease['id']}")
 
 
-def test_the_kill_switch_stops_leases_at_once_and_lets_go_again(stack: LocalStack) -> None:
-    """Input 91: PATCH /settings has expire_leases carry it into Redis; what waits in the queues is kept."""
+def test_the_kill_switch_stops_leases_at_once_and_can_be_reset(stack: LocalStack) -> None:
+    """Input 91: PATCH /settings invokes expire_leases, which copies it to Redis; the queues keep their messages."""
     assert stack.call("PATCH", "/settings", {"paused": True})[1]["paused"] is True
-    until(lambda: stack.call("POST", "/leases", {})[1].get("type") == "paused")
+    wait_until(lambda: stack.call("POST", "/leases", {})[1].get("type") == "paused")
 
     stack.call("PATCH", "/settings", {"paused": False})
 
-    lease = until(lambda: (found := stack.call("POST", "/leases", {}))[0] == 201 and found[1])
+    lease = wait_until(lambda: (found := stack.call("POST", "/leases", {}))[0] == 201 and found[1])
     stack.call("DELETE", f"/leases/{lease['id']}")
 
 
-def test_a_failed_run_is_told_in_the_log_and_kept(stack: LocalStack) -> None:
-    """The seeds' results for inspection: a retry is a warning, the end an error, kept under the run's id."""
-    name = stack.at.outputs["ExpireLeasesFunction"]
-    with redis.Redis.from_url(stack.at.redis_url) as cache:
+def test_a_failed_run_is_logged_and_stored(stack: LocalStack) -> None:
+    """A retry is a warning, the final failure an error; the result is stored under the run's id."""
+    name = stack.running.outputs["ExpireLeasesFunction"]
+    with redis.Redis.from_url(stack.running.redis_url) as cache:
         cache.execute_command("ACL", "SETUSER", "default", "-set")
-        answer = stack.clients("lambda").invoke(FunctionName=name, Payload=b"{}")
+        response = stack.clients("lambda").invoke(FunctionName=name, Payload=b"{}")
         cache.execute_command("ACL", "SETUSER", "default", "+@all")
 
-    assert answer["FunctionError"]
-    told = [line for line in stack.log("ExpireLeases") if line.get("level") in ("WARNING", "ERROR")][-2:]
-    assert [(line["level"], line["message"]) for line in told] == [
+    assert response["FunctionError"]
+    logged = [line for line in stack.log("ExpireLeases") if line.get("level") in ("WARNING", "ERROR")][-2:]
+    assert [(line["level"], line["message"]) for line in logged] == [
         ("WARNING", "expire_leases failed"),
         ("ERROR", "expire_leases failed"),
     ]
-    assert (told[0]["retrying"], told[0]["attempt"]) == (True, 1)
-    assert told[1]["duration_ms"] >= 0
-    kept = stack.call("GET", f"/tasks/{told[1]['run_id']}")[1]
-    assert (kept["status"], kept["error"]) == ("failed", told[1]["error"])
+    assert (logged[0]["retrying"], logged[0]["attempt"]) == (True, 1)
+    assert logged[1]["duration_ms"] >= 0
+    result = stack.call("GET", f"/tasks/{logged[1]['run_id']}")[1]
+    assert (result["status"], result["error"]) == ("failed", logged[1]["error"])

@@ -1,4 +1,4 @@
-"""A deployment's settings: what it runs with, and what CloudFormation refuses."""
+"""The settings of a deployment: printed by the command line, validated by CloudFormation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.stack import SECONDS, LocalStack
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(120)]
 
 
-def test_the_command_prints_what_the_stack_runs_with(stack: LocalStack) -> None:
+def test_the_command_prints_the_effective_settings(stack: LocalStack) -> None:
     """Overrides and defaults by their source, and the template's parameters."""
     found = stack.command("settings")
 

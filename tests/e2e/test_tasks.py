@@ -1,16 +1,16 @@
-"""The seven tasks on a real stack: by hand, in the log, in the results, in the stats.
+"""The seven tasks on a local stack: invoked, in the log, in the results, in the stats.
 
-What the task reference promises to tell, and the test that sees it:
+The outputs that the worker and task reference specifies, and their tests:
 
     INFO  <task> at start and completion, counts, duration_ms    test_each_scheduled_function_…, test_each_queue_fed_function_…
     INFO  scrape_source source_id count_new count_updated        test_each_queue_fed_function_logs_its_runs
-    WARN  scrape_source source_id error retrying attempt         test_failures: test_a_source_that_cannot_be_read_…
-    ERROR after the last try                                     the same; expire_leases: test_a_failed_run_is_told_…
-    ERROR validate_proxy proxy_id error="Pipeline timeout …"     integration/test_samples: test_what_was_not_checked_in_time_…
+    WARN  scrape_source source_id error retrying attempt         test_failures: test_an_unreadable_source_is_retried_…
+    ERROR after the last attempt                                 the same; expire_leases: test_a_failed_run_is_logged_…
+    ERROR validate_proxy proxy_id error="Pipeline timeout …"     integration/test_samples
     proxy.new_batch, proxy.pool_low, source.stale                test_events
-    source.failed                                                test_failures: test_a_source_that_cannot_be_read_…
-    a result kept for 3,600 s, read by its id                    here; its end: integration/test_kill_switch
-    last_scrape_at, last_validation_at                           test_the_stats_tell_when_it_last_scraped_and_checked
+    source.failed                                                test_failures: test_an_unreadable_source_is_retried_…
+    a result stored for 3,600 s, read by its id                  here; its end: integration/test_kill_switch
+    last_scrape_at, last_validation_at                           test_the_stats_have_the_times_of_the_last_scrape_and_check
     the schedules                                                test_within_a_minute, unit/test_template
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stack import LocalStack, until
+from tests.support.stack import LocalStack, wait_until
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 
@@ -38,8 +38,8 @@ def lines(stack: LocalStack, function: str, message: str) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("function", SCHEDULED)
-def test_each_scheduled_function_runs_and_its_run_is_kept_and_logged(stack: LocalStack, function: str) -> None:
-    """The seeds: a line at start and end, counts and duration_ms as fields, the result read by its id."""
+def test_each_scheduled_function_runs_and_its_run_is_stored_and_logged(stack: LocalStack, function: str) -> None:
+    """A line at start and end, counts and duration_ms as fields, the result read by its id."""
     task, counts = SCHEDULED[function]
 
     stack.invoke(function)
@@ -62,7 +62,7 @@ def test_each_scheduled_function_runs_and_its_run_is_kept_and_logged(stack: Loca
     ],
 )
 def test_each_queue_fed_function_logs_its_runs(stack: LocalStack, function: str, task: str, counts: set[str]) -> None:
-    """The seeds' `scrape_source source_id=… count_new=… count_updated=… duration_ms=…`, as fields."""
+    """`scrape_source source_id=… count_new=… count_updated=… duration_ms=…`, as fields."""
     done = lines(stack, function, f"{task} done")
 
     assert all(line["level"] == "INFO" and line["duration_ms"] >= 0 for line in done)
@@ -70,15 +70,15 @@ def test_each_queue_fed_function_logs_its_runs(stack: LocalStack, function: str,
     assert len(lines(stack, function, f"{task} started")) >= len(done) > 0
 
 
-def test_the_stats_tell_when_it_last_scraped_and_checked(stack: LocalStack) -> None:
-    """The seeds' health indicators: last_scrape_at and last_validation_at are the starts of the last runs."""
+def test_the_stats_have_the_times_of_the_last_scrape_and_check(stack: LocalStack) -> None:
+    """last_scrape_at and last_validation_at are the starts of the last runs."""
 
     def counted() -> Any:
         stack.invoke("ExpireLeases")
         found = stack.call("GET", "/stats/pool")[1]
         return found if (found["proxies"] or {}).get("active") == stack.statuses()["active"] else None
 
-    stats = until(counted)
+    stats = wait_until(counted)
 
     assert stats["last_scrape_at"] == stats["tasks"]["scrape_source"]["started_at"]
     assert stats["last_validation_at"] == stats["tasks"]["validate_proxy"]["started_at"]

@@ -1,4 +1,4 @@
-"""The straight way on a real stack: a source's bytes → proxies → checks → stream → index → lease → fetch → ledger."""
+"""The whole data flow on a local stack: source → proxies → checks → stream → index → lease → fetch → ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 import pytest
 import redis
 
-from tests.support.stack import LocalStack, until
+from tests.support.stack import LocalStack, wait_until
 
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(300)]
 
@@ -18,17 +18,17 @@ USELESS = ("dead", "silent", "tampering", "nopassword")
 
 
 def leased(stack: LocalStack, **wanted: Any) -> dict[str, Any]:
-    """A lease, as soon as the leases of the tests before have ended."""
+    """A lease, once those of earlier tests have ended."""
 
-    def ask() -> Any:
+    def acquire() -> Any:
         status, lease = stack.call("POST", "/leases", wanted)
         return status == 201 and lease
 
-    return dict(until(ask))
+    return dict(wait_until(acquire))
 
 
-def everyone(stack: LocalStack, **wanted: Any) -> list[dict[str, Any]]:
-    """Leases of all that can be had right now; each is given back."""
+def lease_all(stack: LocalStack, **wanted: Any) -> list[dict[str, Any]]:
+    """Leases of all free proxies, which are released."""
     status, answer = stack.call("POST", "/leases", {"count": 50, "ttl_seconds": 5, **wanted})
     leases: list[dict[str, Any]] = answer.get("leases", []) if status == 201 else []
     for lease in leases:
@@ -40,18 +40,18 @@ def exit_ips(stack: LocalStack, *kinds: str) -> set[str]:
     return {proxy["exit_ip"] for proxy in stack.farm() if proxy["kind"] in kinds}
 
 
-def test_a_leased_proxy_carries_a_request_by_its_own_exit(stack: LocalStack) -> None:
+def test_a_request_through_a_leased_proxy_uses_its_exit(stack: LocalStack) -> None:
     lease = leased(stack)
 
     with httpx.Client(proxy=lease["proxy_url"], trust_env=False) as client:
-        seen = json.loads(client.get(f"{stack.at.judge_url}?nonce={'0' * 32}").json()["payload"])
+        seen = json.loads(client.get(f"{stack.running.judge_url}?nonce={'0' * 32}").json()["payload"])
 
     assert seen["peer"] == lease["exit_ip"]
     assert stack.call("POST", f"/leases/{lease['id']}/release", {"outcome": "ok"})[0] == 204
 
 
-def test_what_the_checks_say_of_the_farm_is_the_truth(stack: LocalStack) -> None:
-    """Each kind of proxy stands in the table as what it is; one that tampers enters no ready set."""
+def test_the_checks_classify_the_farm_correctly(stack: LocalStack) -> None:
+    """Each kind of proxy is stored with its actual properties; tampering ones are not ready."""
     listed = [proxy for proxy in stack.proxies() if proxy["sources"] == ["farm"]]
     working = {proxy["exit_ip"] for proxy in listed if proxy["status"] == "active" and not proxy["tampered"]}
 
@@ -60,16 +60,16 @@ def test_what_the_checks_say_of_the_farm_is_the_truth(stack: LocalStack) -> None
 
 
 def test_only_proxies_that_work_are_leased(stack: LocalStack) -> None:
-    """I7: a dead one is never leased, nor one that is silent, tampers or wants a password; all others are."""
-    exits = until(lambda: {lease["exit_ip"] for lease in everyone(stack)} == exit_ips(stack, *WORKING))
+    """I7: dead, silent, tampering and password-protected ones are never leased; all others are."""
+    exits = wait_until(lambda: {lease["exit_ip"] for lease in lease_all(stack)} == exit_ips(stack, *WORKING))
 
     assert exits
     assert not exit_ips(stack, *USELESS) & exit_ips(stack, *WORKING)
 
 
 def test_a_leaking_proxy_is_never_leased_as_anonymous(stack: LocalStack) -> None:
-    """Input 42: it tells the caller's address, and is had only by who takes a transparent one."""
-    by_kind = {level: {lease["exit_ip"] for lease in everyone(stack, anonymity=level)}
+    """Input 42: it reveals the caller's address, and is leased only to requests that accept transparent proxies."""
+    by_kind = {level: {lease["exit_ip"] for lease in lease_all(stack, anonymity=level)}
                for level in ("transparent", "anonymous", "elite")}  # fmt: skip
     leaking = exit_ips(stack, "leaking")
 
@@ -78,8 +78,8 @@ def test_a_leaking_proxy_is_never_leased_as_anonymous(stack: LocalStack) -> None
     assert not leaking & (by_kind["anonymous"] | by_kind["elite"])
 
 
-def test_two_leases_at_once_never_hold_the_same_proxy(stack: LocalStack) -> None:
-    """I1: exclusive, and that for all that there are."""
+def test_two_live_leases_never_have_the_same_proxy(stack: LocalStack) -> None:
+    """I1: for all proxies of the pool."""
     first = leased(stack, count=2, ttl_seconds=30)["leases"]
     second = stack.call("POST", "/leases", {"count": 50, "ttl_seconds": 30})[1]["leases"]
     held = [lease["proxy_id"] for lease in first + second]
@@ -91,11 +91,11 @@ def test_two_leases_at_once_never_hold_the_same_proxy(stack: LocalStack) -> None
         assert stack.call("DELETE", f"/leases/{lease['id']}")[0] == 204
 
 
-def test_a_lease_ends_with_its_ttl_and_no_job_runs(stack: LocalStack) -> None:
-    """I4: the schedule of expire_leases is a day away."""
+def test_a_lease_ends_with_its_ttl_without_a_run_of_expire_leases(stack: LocalStack) -> None:
+    """I4: its next scheduled run is a day away."""
     before = stack.call("GET", "/stats/pool")[1]["tasks"]["expire_leases"]["id"]
     held = {lease["proxy_id"] for lease in leased(stack, count=50, ttl_seconds=2)["leases"]}
-    status, problem, headers = stack.answer("POST", "/leases")
+    status, problem, headers = stack.call_with_headers("POST", "/leases")
 
     again = leased(stack)
 
@@ -106,11 +106,11 @@ def test_a_lease_ends_with_its_ttl_and_no_job_runs(stack: LocalStack) -> None:
     stack.call("DELETE", f"/leases/{again['id']}")
 
 
-def test_released_and_expired_leases_stand_in_the_ledger(stack: LocalStack) -> None:
+def test_released_and_expired_leases_are_in_the_ledger(stack: LocalStack) -> None:
     """I23: one row each, with owner, proxy, times and outcome."""
     released, expired = leased(stack), leased(stack, ttl_seconds=1)
     stack.call("POST", f"/leases/{released['id']}/release", {"outcome": "blocked"})
-    until(lambda: stack.call("GET", f"/leases/{expired['id']}")[0] == 404)
+    wait_until(lambda: stack.call("GET", f"/leases/{expired['id']}")[0] == 404)
 
     stack.invoke("ExpireLeases")
 
@@ -124,18 +124,18 @@ def test_released_and_expired_leases_stand_in_the_ledger(stack: LocalStack) -> N
 
 def ledger_row(stack: LocalStack, lease_id: str) -> dict[str, str]:
     key = {"lease_id": {"S": lease_id}}
-    item = stack.clients("dynamodb").get_item(TableName=stack.at.outputs["LeasesTable"], Key=key)["Item"]
+    item = stack.clients("dynamodb").get_item(TableName=stack.running.outputs["LeasesTable"], Key=key)["Item"]
     return {name: next(iter(value.values())) for name, value in item.items()}
 
 
 def test_a_flushed_cache_is_rebuilt(stack: LocalStack) -> None:
-    """Input 78: closed until expire_leases has filled it from the table, then the same proxies as before."""
-    with redis.Redis.from_url(stack.at.redis_url) as cache:
+    """Input 78: leases are refused until expire_leases has rebuilt the index; then the same proxies are ready."""
+    with redis.Redis.from_url(stack.running.redis_url) as cache:
         cache.flushall()
-    status, problem, headers = stack.answer("POST", "/leases", {})
+    status, problem, headers = stack.call_with_headers("POST", "/leases", {})
     assert (status, problem["type"]) == (503, "rebuilding")
     assert int(headers["retry-after"]) > 0
 
     stack.invoke("ExpireLeases")
 
-    assert {lease["exit_ip"] for lease in everyone(stack)} == exit_ips(stack, *WORKING)
+    assert {lease["exit_ip"] for lease in lease_all(stack)} == exit_ips(stack, *WORKING)

@@ -1,4 +1,4 @@
-"""The ETL pattern on a real stack: log in, a hundred pages by several workers, an exit that dies, a replay; the README's own script."""
+"""Jobs on a local stack: the example with a login, a hundred pages, an exit that fails and a replay; the command line."""
 
 from __future__ import annotations
 
@@ -27,31 +27,33 @@ def site() -> Iterator[str]:
     child.stdout.close()
 
 
-def test_a_logged_in_session_brings_every_page_once(stack: LocalStack, site: str) -> None:
-    """I12, I15 and case 22: one cookie, one exit until that dies, then another; three failed pages are replayed; nobody else sees it."""
-    script = [sys.executable, str(ROOT / "examples/logged_in.py"), "--site", site, "--url", stack.at.api_url]
+def test_a_logged_in_session_stores_every_page_once(stack: LocalStack, site: str) -> None:
+    """I12, I15 and case 22: one cookie; a second exit after the first one failed; three failed pages are replayed; no other owner
+    can read the session.
+    """
+    script = [sys.executable, str(ROOT / "examples/logged_in.py"), "--site", site, "--url", stack.running.api_url]
 
     done = subprocess.run(script, capture_output=True, text=True, timeout=280, check=False)
 
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["results"], found["replayed"], found["users"]) == (100, 3, {"ann": 100})
-    assert len(found["exits"]) == 2
-    assert found["another owner sees the session"] is False
-    seen = httpx.get(f"{site}/seen", trust_env=False).json()
-    asked = [one["path"] for one in seen if one["path"].startswith("/page/") and one["path"] not in FAILING]
-    assert sorted(asked) == sorted(set(asked))  # each page once
-    assert {one["user"] for one in seen if one["path"].startswith("/page/")} == {"ann"}
-    exits = [one["exit"] for one in seen if one["path"].startswith("/page/")]
+    report = json.loads(done.stdout)
+    assert (report["results"], report["replayed"], report["users"]) == (100, 3, {"ann": 100})
+    assert len(report["exits"]) == 2
+    assert report["readable by another owner"] is False
+    requests = httpx.get(f"{site}/requests", trust_env=False).json()
+    pages = [one["path"] for one in requests if one["path"].startswith("/page/") and one["path"] not in FAILING]
+    assert sorted(pages) == sorted(set(pages))  # each page once
+    assert {one["user"] for one in requests if one["path"].startswith("/page/")} == {"ann"}
+    exits = [one["exit"] for one in requests if one["path"].startswith("/page/")]
     assert len(set(exits)) == 2
-    assert stack.ear.heard("job.completed")
+    assert stack.events.received("job.completed")
 
 
 FAILING = {"/page/97", "/page/98", "/page/99"}
 
 
 def test_jobs_by_the_command_line(stack: LocalStack, site: str) -> None:
-    """Submit, watch, list: a page that nobody may see is blocked, with its reason."""
+    """Submit, watch, list: pages that require a login are blocked, with the reason."""
     file = stack.folder / "urls.txt"
     file.write_text(f"# pages\n{site}/page/1\n" + json.dumps({"url": f"{site}/page/2", "max_attempts": 1}) + "\n")
 

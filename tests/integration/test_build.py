@@ -1,4 +1,4 @@
-"""The host build: every function imports with nothing but its own folder and the layers, so no package is missing."""
+"""The host build: every function can be imported with only its folder and the layers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(number)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both layers, built for this machine."""
     out = tmp_path_factory.mktemp("build")
     for layer, folder in (("CoreLayer", "core"), ("DepsLayer", "deps")):
@@ -39,40 +39,39 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_imports_with_the_layers_alone(built: Path, name: str) -> None:
-    """The emulator would lend its own packages; Lambda lends none."""
-    places = [str(ROOT / "functions" / name), str(built / "CoreLayer/python"), str(built / "DepsLayer/python")]
+def test_a_function_imports_with_the_layers_alone(layers: Path, name: str) -> None:
+    """The local environment has more packages than Lambda."""
+    paths = [str(ROOT / "functions" / name), str(layers / "CoreLayer/python"), str(layers / "DepsLayer/python")]
 
-    run = subprocess.run([sys.executable, "-I", "-c", IMPORT, *places], capture_output=True, text=True, cwd=built)
+    run = subprocess.run([sys.executable, "-I", "-c", IMPORT, *paths], capture_output=True, text=True, cwd=layers)
 
     assert run.returncode == 0, run.stderr
 
 
-def test_every_module_of_the_layer_imports_with_the_layers_alone(built: Path) -> None:
-    """B6: a module whose imports Lambda lacks does not belong into the layer."""
-    core, deps = (str(built / layer / "python") for layer in ("CoreLayer", "DepsLayer"))
+def test_every_module_of_the_layer_imports_with_the_layers_alone(layers: Path) -> None:
+    """B6: modules that cannot be imported on Lambda are not part of the layer."""
+    core, deps = (str(layers / layer / "python") for layer in ("CoreLayer", "DepsLayer"))
 
     run = subprocess.run(
-        [sys.executable, "-I", "-c", IMPORT_ALL, core, deps], capture_output=True, text=True, cwd=built
+        [sys.executable, "-I", "-c", IMPORT_ALL, core, deps], capture_output=True, text=True, cwd=layers
     )
 
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) > 100
 
 
-def test_the_layer_carries_no_package_that_no_function_imports(built: Path) -> None:
-    """B7: redis-py serves the local stack only (6 MB), SOCKS support of httpx nobody."""
-    packages = {path.name for path in (built / "DepsLayer/python").iterdir()}
+def test_the_layer_has_no_unused_packages(layers: Path) -> None:
+    """B7: redis-py (6 MB) is used by the local stack only, SOCKS support of httpx not at all."""
+    packages = {path.name for path in (layers / "DepsLayer/python").iterdir()}
 
     assert "httpx" in packages
     assert packages.isdisjoint({"redis", "socksio", "typer", "rich"})
 
 
-def test_the_layer_leaves_out_what_only_a_laptop_needs(built: Path) -> None:
-    """The local stack and the command line stay at home."""
-    package = built / "CoreLayer/python/proxypool"
+def test_the_layer_has_no_local_stack_and_no_command_line(layers: Path) -> None:
+    package = layers / "CoreLayer/python/proxypool"
 
-    assert (package / "settings.py").is_file()
+    assert (package / "config/settings.py").is_file()
     assert not (package / "local").exists()
     assert not (package / "cli.py").exists()
     assert not (package / "cli").exists()

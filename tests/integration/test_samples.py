@@ -1,6 +1,6 @@
-"""Every sample in events/ is given to its function: the real handler, on the emulated AWS and a real Valkey.
+"""Each sample in events/ is handled by its function, on the emulated AWS and Valkey.
 
-The environment is the template's, each variable from the settings; a sample without a line in SEEN fails.
+The environment has the variables of the template; a sample without an entry in EXPECTATIONS fails.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.batch import BatchResult
 from proxypool.checks.validate import Validator
 from proxypool.config.settings import GIVEN, settings
@@ -39,10 +39,10 @@ def policy(function: str) -> set[Permission]:
 
 @pytest.fixture
 def environment(deployment: Deployment, function: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The variables that the template gives this function, and no other."""
-    own = f"{function.title().replace('_', '')}Function"
-    given = variables(own)
-    for name in {name.upper() for name in GIVEN} - given:
+    """Only the variables that the template sets for this function."""
+    resource = f"{function.title().replace('_', '')}Function"
+    names = variables(resource)
+    for name in {name.upper() for name in GIVEN} - names:
         monkeypatch.delenv(name)
     settings.cache_clear()
     yield
@@ -51,7 +51,7 @@ def environment(deployment: Deployment, function: str, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def log_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]:
-    """What the functions logged."""
+    """Reads the log lines."""
     stream = io.StringIO()
     monkeypatch.setattr(log.registered_handler, "stream", stream)
     return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -59,107 +59,107 @@ def log_lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, An
 
 @pytest.fixture
 def calls(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Callable[[], set[Permission]]:
-    """What the calls of AWS that were made by now need."""
-    made: list[tuple[str, str, dict[str, Any]]] = []
+    """The permissions that the AWS calls so far require."""
+    recorded_calls: list[tuple[str, str, dict[str, Any]]] = []
     call = BaseClient._make_api_call
 
-    def recorded(client: Any, operation: str, asked: dict[str, Any]) -> Any:
-        made.append((client.meta.service_model.service_name, operation, asked))
-        return call(client, operation, asked)
+    def recorded(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+        recorded_calls.append((client.meta.service_model.service_name, operation, arguments))
+        return call(client, operation, arguments)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
-    return lambda: {one for each in made for one in needed(deployment.settings, *each)}
+    return lambda: {permission for made in recorded_calls for permission in needed(deployment.settings, *made)}
 
 
-def scraped(pool: Deployment, answer: Any) -> None:
+def expect_scraped(pool: Deployment, answer: Any) -> None:
     assert answer == {"batchItemFailures": []}
     assert pool.last("scrape_source")["counts"]["count_new"] == 2
     assert len(pool.sent(pool.settings.validate_queue_url)) == 2
-    assert [told["source_id"] for told in pool.ear.heard("proxy.new_batch")] == ["demo"]
+    assert [detail["source_id"] for detail in pool.events.received("proxy.new_batch")] == ["demo"]
 
 
-def enqueued(pool: Deployment, answer: Any) -> None:
+def expect_enqueued(pool: Deployment, answer: Any) -> None:
     assert answer["count_enqueued"] == 1
     assert [message["source_id"] for message in pool.sent(pool.settings.scrape_queue_url)] == ["demo"]
 
 
-def swept(pool: Deployment, answer: Any) -> None:
+def expect_swept(pool: Deployment, answer: Any) -> None:
     assert answer["count"] == 1
     (message,) = pool.sent(pool.settings.validate_queue_url)
     assert message["proxy_id"] == sampled_proxy().id
 
 
-def left_alone(pool: Deployment, answer: Any) -> None:
-    """The judge cannot be reached: claimed, given back, told."""
+def expect_inconclusive(pool: Deployment, answer: Any) -> None:
+    """The judge cannot be reached: the claim is released and an event published."""
     assert answer == {"batchItemFailures": []}
     assert pool.last("validate_proxy")["counts"] == {"count_superseded": 0, "count_inconclusive": 1}
     assert (pool.proxy.status, pool.proxy.claim, pool.proxy.check) == (Status.ACTIVE, 0, sampled_proxy().check)
-    assert pool.ear.heard("judge.down")
+    assert pool.events.received("judge.down")
 
 
-def indexed(pool: Deployment, answer: Any) -> None:
+def expect_indexed(pool: Deployment, answer: Any) -> None:
     assert answer == {"batchItemFailures": []}
     cache = cache_of(pool.settings)
     assert cache.command("HGET", f"{cache.keys.tag}:p:{sampled_proxy().id}", "v") == str(sampled_proxy().version)
 
 
-def bridged(pool: Deployment, answer: Any) -> None:
+def expect_bridged(pool: Deployment, answer: Any) -> None:
     assert answer["ready"] + answer["leases_open"] == 1
     assert (answer["journal_length"], answer["count_rebuilt"]) == (0, 0)
 
 
-def granted(pool: Deployment, answer: Any) -> None:
+def expect_lease(pool: Deployment, answer: Any) -> None:
     assert answer["statusCode"] == 201
     assert json.loads(answer["body"])["proxy_id"] == sampled_proxy().id
 
 
-def looked_at(pool: Deployment, answer: Any) -> None:
+def expect_stats(pool: Deployment, answer: Any) -> None:
     assert answer["statusCode"] == 200
     assert json.loads(answer["body"])["proxies"]["active"] == 1
 
 
-def judged(pool: Deployment, answer: Any) -> None:
+def expect_judge_answer(pool: Deployment, answer: Any) -> None:
     assert answer["statusCode"] == 200
     assert json.loads(json.loads(answer["body"])["payload"])["peer"] == "192.0.2.7"
 
 
-def nothing_to_prune(pool: Deployment, answer: Any) -> None:
+def expect_nothing_pruned(pool: Deployment, answer: Any) -> None:
     assert answer == {"count": 0}
     assert pool.proxy.status is Status.ACTIVE
 
 
-def known_to_nobody(pool: Deployment, answer: Any) -> None:
-    """The job is gone by the time that its message comes: there is nothing to do."""
+def expect_unknown_job(pool: Deployment, answer: Any) -> None:
+    """The job no longer exists: nothing is done."""
     assert answer == {"batchItemFailures": []}
     assert pool.last("fetch_page")["counts"] == {"count_repeated": 1}
 
 
-SEEN: dict[str, Callable[[Deployment, Any], None]] = {
-    "scrape_all": enqueued,
-    "scrape_source": scraped,
-    "revalidate_sweep": swept,
-    "validate_proxy": left_alone,
-    "prune_dead_proxies": nothing_to_prune,
-    "prune_old_checks": nothing_to_prune,
-    "index_pool": indexed,
-    "expire_leases": bridged,
-    "lease": granted,
-    "manage": looked_at,
-    "judge": judged,
-    "fetch_page": known_to_nobody,
+EXPECTATIONS: dict[str, Callable[[Deployment, Any], None]] = {
+    "scrape_all": expect_enqueued,
+    "scrape_source": expect_scraped,
+    "revalidate_sweep": expect_swept,
+    "validate_proxy": expect_inconclusive,
+    "prune_dead_proxies": expect_nothing_pruned,
+    "prune_old_checks": expect_nothing_pruned,
+    "index_pool": expect_indexed,
+    "expire_leases": expect_bridged,
+    "lease": expect_lease,
+    "manage": expect_stats,
+    "judge": expect_judge_answer,
+    "fetch_page": expect_unknown_job,
 }
 
 
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("function", SAMPLES)
-def test_a_sample_is_taken_by_its_function(
+def test_a_function_handles_its_sample(
     deployment: Deployment, function: str, log_lines: Any, calls: Callable[[], set[Permission]]
 ) -> None:
-    """A task logs its start and its end with duration_ms, and its run is kept; what it calls of AWS its policy allows."""
+    """A task logs start and end with duration_ms and stores its result; its policy allows its AWS calls."""
     answer = load(function).handler(sample(function), CONTEXT)
 
     assert calls() - policy(function) == set()
-    SEEN[function](deployment, answer)
+    EXPECTATIONS[function](deployment, answer)
     lines = log_lines()
     assert {line["message"] for line in lines if line["level"] == "ERROR"} <= {"judge is down"}
     if function in TASKS:
@@ -171,10 +171,10 @@ def test_a_sample_is_taken_by_its_function(
 
 
 @pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page"])
-def test_a_message_from_the_future_fails_alone_with_its_reason(
+def test_a_message_of_a_newer_version_fails_alone_with_its_reason(
     deployment: Deployment, function: str, calls: Callable[[], set[Permission]]
 ) -> None:
-    """Inputs 73, 74 and 82: it is reported as failed, comes again, and its reason is kept as long as a dead letter is."""
+    """Inputs 73, 74 and 82: it is reported as failed, and its reason is stored as long as a dead letter."""
     event = sample(function)
     future = {**event["Records"][0], "messageId": f"future-{function}", "body": '{"v": 2}'}
 
@@ -182,21 +182,21 @@ def test_a_message_from_the_future_fails_alone_with_its_reason(
 
     assert answer == {"batchItemFailures": [{"itemIdentifier": future["messageId"]}]}
     assert calls() - policy(function) == set()
-    kept = State(deployment.settings.state_table).get(reason_name(future["messageId"]))
-    assert (kept["reason"], kept["task"]) == ("unknown version", function)
+    failure = StateTable(deployment.settings.state_table).get(reason_name(future["messageId"]))
+    assert (failure["reason"], failure["task"]) == ("unknown version", function)
 
 
 @pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page"])
-def test_an_unexpected_error_is_counted_once_for_each_message_that_it_failed(
+def test_an_unexpected_error_is_counted_once_per_failed_message(
     deployment: Deployment, function: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Input 73: the run that it ended is the same failure."""
+    """Input 73: the failed run is not counted in addition."""
     app, event = load(function), sample(function)
 
     def broken(*args: Any, **named: Any) -> None:
-        for one in args:
-            if iscoroutine(one):
-                one.close()
+        for argument in args:
+            if iscoroutine(argument):
+                argument.close()
         raise RuntimeError("it broke")
 
     if function == "scrape_source":
@@ -206,14 +206,14 @@ def test_an_unexpected_error_is_counted_once_for_each_message_that_it_failed(
 
     answer = app.handler(event, CONTEXT)
 
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith('{"_aws"')]
+    metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith('{"_aws"')]
     assert answer == {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
-    assert [one["TasksFailed"] for one in told if "TasksFailed" in one] == [[1.0]]
+    assert [line["TasksFailed"] for line in metrics if "TasksFailed" in line] == [[1.0]]
 
 
 @pytest.mark.parametrize("function", ["scrape_source", "validate_proxy", "fetch_page", "index_pool"])
-def test_no_records_are_no_failure_and_an_unknown_event_is_one(deployment: Deployment, function: str) -> None:
-    """Input 73: Lambda retries what raises; it does not retry what nothing failed in."""
+def test_an_empty_batch_succeeds_and_an_unknown_event_fails(deployment: Deployment, function: str) -> None:
+    """Input 73: Lambda retries an event that raises."""
     app = load(function)
 
     assert app.handler({"Records": []}, CONTEXT) == {"batchItemFailures": []}
@@ -221,33 +221,33 @@ def test_no_records_are_no_failure_and_an_unknown_event_is_one(deployment: Deplo
         app.handler({"something": "else"}, CONTEXT)
 
 
-def test_what_was_not_checked_in_time_comes_again_once_and_is_then_an_error(
+def test_an_unfinished_check_is_retried_once_and_then_logged_as_error(
     deployment: Deployment, log_lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Input 73, and the seeds' last line, `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
+    """Input 73, and the log line `ERROR validate_proxy proxy_id=ghi error="Pipeline timeout after 120s"`."""
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
-    monkeypatch.setattr(Validator, "validate", lambda this, messages, *, seconds: BatchResult(unfinished=set(messages)))
+    monkeypatch.setattr(Validator, "validate", lambda _, messages, *, seconds: BatchResult(unfinished=set(messages)))
 
     for attempt in ("1", "2"):
         event = {"Records": [{**record, "attributes": {"ApproximateReceiveCount": attempt}}]}
         assert app.handler(event, CONTEXT) == {"batchItemFailures": [{"itemIdentifier": record["messageId"]}]}
 
-    told = [line for line in log_lines() if line["message"] == "validate_proxy failed"]
-    assert [(line["level"], line["retrying"], line["attempt"]) for line in told] == [
+    lines = [line for line in log_lines() if line["message"] == "validate_proxy failed"]
+    assert [(line["level"], line["retrying"], line["attempt"]) for line in lines] == [
         ("WARNING", True, 1),
         ("ERROR", False, 2),
     ]
-    assert {line["proxy_id"] for line in told} == {sampled_proxy().id}
-    assert {line["error"] for line in told} == {"Pipeline timeout after 40s"}
+    assert {line["proxy_id"] for line in lines} == {sampled_proxy().id}
+    assert {line["error"] for line in lines} == {"Pipeline timeout after 40s"}
 
 
-def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 73: each message by its own id, so that each has its own tries; the handler itself does not raise."""
+def test_all_messages_of_a_failed_batch_are_reported(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 73: each message by its id, so that each has its own retries; the handler does not raise."""
     app, (record,) = load("validate_proxy"), sample("validate_proxy")["Records"]
     records = [{**record, "messageId": name} for name in ("first", "second")]
 
     def broken(*_: Any, **__: Any) -> BatchResult:
-        raise RuntimeError("ours")
+        raise RuntimeError("it broke")
 
     monkeypatch.setattr(Validator, "validate", broken)
 
@@ -255,5 +255,5 @@ def test_a_batch_that_fails_whole_is_reported_whole(deployment: Deployment, monk
         "batchItemFailures": [{"itemIdentifier": "first"}, {"itemIdentifier": "second"}]
     }
     assert {
-        State(deployment.settings.state_table).get(reason_name(name))["reason"] for name in ("first", "second")
+        StateTable(deployment.settings.state_table).get(reason_name(name))["reason"] for name in ("first", "second")
     } == {"RuntimeError"}

@@ -1,4 +1,4 @@
-"""Callers with a token: the lease function, given the events of an API with a JWT authorizer, on a real Valkey."""
+"""Callers with a token: the lease function with events of a JWT authorizer, on Valkey."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ WORKER = "AROAEXAMPLEEXAMPLE12345"
 
 @pytest.fixture
 def ask(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The function over a pool of two proxies, as on AWS."""
+    """Calls the function, with a pool of two proxies."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     settings = Settings(redis_url=valkey_url, pool=pool.cache.keys.pool, worker_role_id=WORKER)
     monkeypatch.setattr(app, "settings", lambda: settings)
     monkeypatch.setattr(app, "pool", lambda: pool_of(settings, pool.cache))
     monkeypatch.setattr(app, "sessions", lambda: sessions_of(settings))
 
-    def asked(route: str, subject: str, body: object = None, *, name: str = "", **headers: str) -> tuple[int, Any]:
+    def request(route: str, subject: str, body: object = None, *, name: str = "", **headers: str) -> tuple[int, Any]:
         event = token_event(route, subject, body, name=name)
         event["headers"] |= headers
         answer = app.handler(event, None)
         return answer["statusCode"], json.loads(answer.get("body") or "null")
 
-    return asked
+    return request
 
 
-def test_a_tokens_subject_owns_its_leases_and_nobody_elses(ask: Any) -> None:
-    """I3, inputs 57 and 61: two users of one issuer; each sees, keeps and gives back its own."""
+def test_the_subject_of_a_token_owns_its_leases(ask: Any) -> None:
+    """I3, inputs 57 and 61: two users of one issuer; each sees, renews and releases only its own."""
     _, ann = ask("POST /leases", "ann", {"ttl_seconds": 30})
     _, bob = ask("POST /leases", "bob", {"ttl_seconds": 30})
 
@@ -54,8 +54,8 @@ def test_a_tokens_subject_owns_its_leases_and_nobody_elses(ask: Any) -> None:
     assert ask("POST /leases/{id}/release", "ann", {"outcome": "ok"}, name=ann["id"])[0] == 204
 
 
-def test_a_tokens_subject_owns_its_sessions(ask: Any) -> None:
-    """I15, input 68: two sessions of one name."""
+def test_the_subject_of_a_token_owns_its_sessions(ask: Any) -> None:
+    """I15, input 68: two sessions with the same name."""
     saved = {"tokens": {"csrf": "of ann"}}
     assert ask("PUT /sessions/{id}", "ann", saved, name="shop")[0] == 201
 
@@ -66,8 +66,8 @@ def test_a_tokens_subject_owns_its_sessions(ask: Any) -> None:
 
 
 @pytest.mark.parametrize("subject", [WORKER, "123456789012", ""])
-def test_a_token_makes_nobody_the_worker(ask: Any, subject: str) -> None:
-    """Input 61: an issuer that names the worker's role has named nobody, let alone for whom it acts."""
+def test_a_token_cannot_impersonate_the_worker(ask: Any, subject: str) -> None:
+    """Input 61: a subject in the form of a role ID is refused, and so is X-On-Behalf-Of."""
     assert ask("POST /leases", subject, {}, **{"x-on-behalf-of": "ann"})[0] == 401
     assert ask("POST /leases", "bob", {}, **{"x-on-behalf-of": "ann"})[0] == 403
     assert ask("GET /leases", "ann") == (200, {"leases": []})

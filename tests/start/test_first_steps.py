@@ -1,4 +1,4 @@
-"""What a newcomer's machine may lack: each fault gives one clear line, before or instead of a long output."""
+"""Missing prerequisites on a new user's machine: each is reported in one clear line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRECHECK = f"exec(open({str(ROOT / 'tools' / 'precheck.py')!r}).read())"
 
 
 def precheck(before: str) -> subprocess.CompletedProcess[str]:
-    """The check in a Python to which `before` happened."""
+    """The check, in a Python that has run `before`."""
     return subprocess.run([sys.executable, "-c", f"import sys; {before}; {PRECHECK}"], capture_output=True, text=True)
 
 
@@ -27,7 +27,7 @@ def precheck(before: str) -> subprocess.CompletedProcess[str]:
         ("sys.modules['ensurepip'] = None", "python3-venv"),  # as Debian ships it
     ],
 )
-def test_what_python_lacks_is_said_in_one_line(before: str, expected: str) -> None:
+def test_a_missing_prerequisite_is_an_error_of_one_line(before: str, expected: str) -> None:
     done = precheck(before)
 
     assert done.returncode == 1
@@ -35,7 +35,7 @@ def test_what_python_lacks_is_said_in_one_line(before: str, expected: str) -> No
     assert done.stderr.count("\n") == 1
 
 
-def test_a_python_that_will_do_is_not_talked_about() -> None:
+def test_a_suitable_python_prints_nothing() -> None:
     done = precheck("pass")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -43,7 +43,7 @@ def test_a_python_that_will_do_is_not_talked_about() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """What `make .venv` reads, in a folder of its own."""
+    """A folder with the files that `make .venv` reads."""
     for name in ("Makefile", "requirements.txt", "pyproject.toml", "tools/precheck.py", "layers/client/pyproject.toml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -56,26 +56,26 @@ def make(folder: Path, *arguments: str, **environment: str) -> subprocess.Comple
     )
 
 
-def test_without_a_package_index_the_last_word_is_one_line_that_says_so(copy: Path) -> None:
+def test_an_unreachable_package_index_is_an_error_of_one_line(copy: Path) -> None:
     offline = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_NO_CACHE_DIR": "1",
                "PIP_FIND_LINKS": "", "PIP_EXTRA_INDEX_URL": ""}  # fmt: skip
 
     done = make(copy, ".venv", f"PYTHON={sys.executable}", **offline)
 
-    ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert done.returncode != 0
-    assert "about 300 MB" in done.stdout  # said before the wait
-    assert [line.split(":")[0] for line in ours] == ["The packages were not installed"]
+    assert "about 300 MB" in done.stdout  # printed before the download
+    assert [line.split(":")[0] for line in lines] == ["The packages were not installed"]
     assert not (copy / ".venv" / ".done").exists()
 
 
-def test_a_python_that_is_not_there_is_named(copy: Path) -> None:
+def test_a_missing_python_is_named(copy: Path) -> None:
     done = make(copy, ".venv", "PYTHON=python9.9")
 
-    assert "There is no python9.9 here" in done.stderr
+    assert "python9.9 not found" in done.stderr
 
 
-def test_make_alone_lists_what_it_can_do() -> None:
+def test_make_without_a_target_lists_the_targets() -> None:
     listed = make(ROOT).stdout
 
     for target in ("up", "down", "test", "check", "bench", "build"):

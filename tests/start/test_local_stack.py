@@ -1,6 +1,6 @@
-"""`proxypool up`, `status` and `down` as a reader runs them, with the reader's own list, on a machine that is not kind.
+"""`proxypool up`, `status` and `down` as a user runs them, with the user's own list and common obstacles.
 
-One stack serves the file: its first start was killed half-way, a company proxy is set, and the emulator's port is taken.
+One stack for the whole file: its first start was killed, a company proxy is configured, and the emulator's port is in use.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.local import live_view, seed, state_folder
-from proxypool.local.process import LocalStackError, is_alive
-from proxypool.local.stack import Plan, Running, running
-from proxypool.local.user_sources import OwnJudge
+from proxypool.local import live_view, stack_sources, state_folder
+from proxypool.local.process import is_alive
+from proxypool.local.stack import Plan, running
+from proxypool.local.user_sources import JudgeConfig
+from proxypool_client.api import Api
+from proxypool_client.errors import ApiError
+from proxypool_client.local_stack import LocalUrl
+from proxypool_client.source_files import Entry
 
-from tests.support.stack import ROOT, until
+from tests.support.stack import ROOT, wait_until
 
 pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(240)]
 
@@ -50,25 +55,25 @@ class CommandLine:
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def shell(self, line: str) -> str:
-        """What a line prints that was copied from the screen."""
+        """The output of a command that was copied from the screen."""
         environment = {**self.environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         return subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True).stdout
 
     def up(self, *words: str) -> dict[str, Any]:
-        """Starts in the background; where it is, with its log under `log`."""
+        """Starts the stack in the background; its JSON, with the text of its log as `log`."""
         done = self.run("up", "--detach", "--json", *words)
         assert done.returncode == 0, done.stderr
         return {**json.loads(done.stdout), "log": (self.folder / "up.log").read_text()}
 
 
-def where(told: dict[str, Any]) -> dict[str, Any]:
-    """What `up` told, without what is no part of stack.json."""
-    return {name: value for name, value in told.items() if name not in ("log", "first_lease_seconds")}
+def api_of(started: dict[str, Any]) -> closing[Api]:
+    """A client of a started stack's API, closed at the end of the block."""
+    return closing(Api(LocalUrl(started["api_url"])))
 
 
 @contextmanager
 def own_proxies(folder: Path) -> Iterator[list[str]]:
-    """Proxies on loopback that are no part of the stack: the lines of their list."""
+    """Proxies on loopback that are not part of the stack; yields the lines of their list."""
     folder.mkdir()
     command = [
         sys.executable,
@@ -83,7 +88,7 @@ def own_proxies(folder: Path) -> Iterator[list[str]]:
     ]
     farm = subprocess.Popen([*command, "--one-address"] if sys.platform == "darwin" else command)
     try:
-        until(lambda: (folder / "farm.json").exists())
+        wait_until(lambda: (folder / "farm.json").exists())
         yield (folder / "farm-list.txt").read_text().split()
     finally:
         farm.terminate()
@@ -92,14 +97,14 @@ def own_proxies(folder: Path) -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """The reader's own proxies."""
+    """The user's own proxies."""
     with own_proxies(tmp_path_factory.mktemp("own") / "farm") as lines:
         yield lines
 
 
 @pytest.fixture(scope="module")
 def sources(own: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reader's sources.toml, which names a file of lines beside it."""
+    """The user's sources.toml, with a list in a file in the same folder."""
     folder = tmp_path_factory.mktemp("sources")
     (folder / "mine.txt").write_text("\n".join(own))
     (folder / "sources.toml").write_text('[[source]]\nname = "mine"\npath = "mine.txt"\ntags = ["mine"]\n')
@@ -108,7 +113,7 @@ def sources(own: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
-    """The command line; whatever it started is stopped at the end."""
+    """The command line; the stack that it started is stopped at the end."""
     line = CommandLine(tmp_path_factory.mktemp("up") / "state")
     yield line
     line.run("down")
@@ -116,41 +121,42 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
 
 @pytest.fixture(scope="module")
 def stack(command: CommandLine, sources: Path) -> Iterator[dict[str, Any]]:
-    """A stack that was started after a start that was killed."""
+    """A stack that was started after a killed start."""
     with command.start("up", "--sources", str(sources)) as killed:
-        until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
+        wait_until(lambda: (command.folder / "aws").exists() or (command.folder / state_folder.CHILDREN_FILE).exists())
         killed.kill()
-    with socket.socket() as taken:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind(("127.0.0.1", 4566))
-            taken.listen()
+            listener.bind(("127.0.0.1", 4566))
+            listener.listen()
         except OSError:
-            pass  # another stack has it: as good
+            pass  # in use by another stack
         yield command.up("--sources", str(sources))
 
 
-def test_what_a_start_that_was_killed_left_running_is_stopped_first(stack: dict[str, Any]) -> None:
-    assert "left behind by a run that was killed" in stack["log"]
+def test_processes_of_a_killed_start_are_stopped_first(stack: dict[str, Any]) -> None:
+    assert "of a previous run that was killed" in stack["log"]
 
 
-def test_a_taken_port_is_avoided_and_the_new_one_told(stack: dict[str, Any]) -> None:
+def test_another_port_is_used_and_logged_if_one_is_in_use(stack: dict[str, Any]) -> None:
     port = stack["endpoint_url"].rpartition(":")[2]
 
-    assert f"port 4566 is taken: aws listens on {port}" in stack["log"]
+    assert f"port 4566 is in use: aws listens on {port}" in stack["log"]
 
 
-def test_the_leased_proxy_is_one_of_the_readers_own(stack: dict[str, Any], own: list[str]) -> None:
-    """A company's HTTP_PROXY is set and leads nowhere: loopback is reached all the same."""
-    until(lambda: live_view.can_lease(Running(**where(stack))))
+def test_the_leased_proxy_is_one_of_the_users_own(stack: dict[str, Any], own: list[str]) -> None:
+    """An unreachable HTTP_PROXY is configured; it is not used for loopback."""
+    with api_of(stack) as api:
+        wait_until(lambda: live_view.can_lease(api))
 
-    lease = seed.call(stack["api_url"], "POST", "/leases", {"ttl_seconds": 5})
+        lease = api.request("POST", "/leases", {"ttl_seconds": 5})
 
     assert lease["proxy_url"] in own
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed; .ci/run installs it")
-def test_the_lines_to_copy_lease_and_show_the_exit(stack: dict[str, Any], command: CommandLine) -> None:
+def test_the_printed_curl_commands_lease_and_show_the_exit(stack: dict[str, Any], command: CommandLine) -> None:
     lines = [line.strip() for line in stack["log"].splitlines() if line.strip().startswith("curl")]
 
     through, plain = (json.loads(command.shell(line)) for line in lines)
@@ -159,7 +165,7 @@ def test_the_lines_to_copy_lease_and_show_the_exit(stack: dict[str, Any], comman
     assert plain["ttl_seconds"] == 60
 
 
-def test_the_line_for_aws_tools_leads_to_the_stack(stack: dict[str, Any], command: CommandLine) -> None:
+def test_the_printed_variables_connect_aws_tools_to_the_stack(stack: dict[str, Any], command: CommandLine) -> None:
     (exported,) = (line.strip() for line in stack["log"].splitlines() if line.strip().startswith("export"))
     script = "import boto3; print(*boto3.client('dynamodb').list_tables()['TableNames'])"
 
@@ -167,108 +173,156 @@ def test_the_line_for_aws_tools_leads_to_the_stack(stack: dict[str, Any], comman
     assert command.shell(f'AWS_ENDPOINT_URL={stack["endpoint_url"]} python -c "{script}"') == ""  # without the key
 
 
-def test_a_state_folder_that_others_can_write_to_is_refused_in_one_line(tmp_path: Path) -> None:
-    """Else another user could say which processes `down` ends."""
+def test_a_state_folder_that_others_can_write_to_is_an_error_of_one_line(tmp_path: Path) -> None:
+    """Otherwise another user could determine which processes `down` stops."""
     line = CommandLine(tmp_path / "state")
     line.folder.mkdir()
     line.folder.chmod(0o777)
 
     done = [line.run(verb) for verb in ("up", "down", "status")]
 
-    assert [found.returncode for found in done] == [1, 1, 1]
-    assert {found.stderr for found in done} == {
-        f"proxypool: {line.folder} can be written by other users: name another folder with --state\n"
+    assert [process.returncode for process in done] == [1, 1, 1]
+    assert {process.stderr for process in done} == {
+        f"proxypool: {line.folder} can be written by other users: choose another folder with --state\n"
     }
 
 
-def test_a_second_up_is_refused_in_one_line_that_names_the_first(stack: dict[str, Any], command: CommandLine) -> None:
+def test_a_second_up_is_an_error_of_one_line_with_the_process_of_the_first(
+    stack: dict[str, Any], command: CommandLine
+) -> None:
     done = command.run("up")
 
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1:] == [
-        f"proxypool: a stack already runs here (process {stack['pid']}): `proxypool down` stops it"
-    ]
+    assert (done.stdout, done.stderr) == (
+        "",
+        f"proxypool: a stack is already running in this folder (process {stack['pid']}); stop it with `proxypool down`\n",
+    )
 
 
-def test_status_tells_where_the_stack_is_and_how_its_pool_is(stack: dict[str, Any], command: CommandLine) -> None:
-    def told() -> dict[str, Any]:
-        status: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
-        return status
+def test_status_shows_the_addresses_and_the_pool(stack: dict[str, Any], command: CommandLine) -> None:
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(command.run("status", "--json").stdout)
+        return found
 
-    until(lambda: told()["pool"]["proxies"]["active"] == 4)
+    wait_until(lambda: status()["pool"]["proxies"]["active"] == 4)
 
-    assert told()["running"]
-    assert told()["api_url"] == stack["api_url"]
-
-
-def test_a_source_that_is_not_right_is_named_with_its_field(stack: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(LocalStackError, match=r"^source mine: .*parser: must be one of"):
-        seed.seed(stack["api_url"], [{"name": "mine", "inline": "127.0.0.2:80", "parser": "nope"}], tmp_path)
+    assert status()["running"]
+    assert status()["api_url"] == stack["api_url"]
 
 
-def test_a_changed_source_is_changed_and_one_no_longer_named_is_removed(stack: dict[str, Any], tmp_path: Path) -> None:
-    a, b = ({"name": name, "inline": "127.0.0.2:80", "enabled": False} for name in ("a", "b"))
-    seed.seed(stack["api_url"], [a, b], tmp_path)
+def test_an_invalid_source_is_named_with_its_field(stack: dict[str, Any], tmp_path: Path) -> None:
+    entry = Entry({"id": "m", "name": "mine", "inline": "127.0.0.2:80", "parser": "nope"})
 
-    told = seed.seed(stack["api_url"], [{**a, "kind": "mobile"}], tmp_path)
+    with api_of(stack) as api, pytest.raises(ApiError, match=r"^source mine: ") as raised:
+        list(stack_sources.sync(api, [entry], tmp_path))
 
-    found = {source["name"]: source for source in seed.call(stack["api_url"], "GET", "/sources")["sources"]}
-    assert found["a"]["kind"] == "mobile"
-    assert "b" not in found
-    assert told == ["source a: changed", "source b: no longer named, removed; its proxies stay while they work"]
+    (error,) = raised.value.problem["errors"]
+    assert (error["field"], error["message"][:14]) == ("parser", "must be one of")
 
 
-def test_a_killed_stack_starts_again_from_its_state_with_the_same_sources(
+def test_a_changed_source_is_updated_and_one_that_is_no_longer_listed_is_removed(
+    stack: dict[str, Any], tmp_path: Path
+) -> None:
+    a, b = ({"id": name, "name": name, "inline": "127.0.0.2:80", "enabled": False} for name in ("a", "b"))
+    with api_of(stack) as api:
+        first = list(stack_sources.sync(api, [Entry(a), Entry(b)], tmp_path))
+        unchanged = list(stack_sources.sync(api, [Entry(a), Entry(b)], tmp_path))
+
+        lines = list(stack_sources.sync(api, [Entry({**a, "kind": "mobile"})], tmp_path))
+
+        sources = {source["name"]: source for source in api.request("GET", "/sources")["sources"]}
+    assert sources["a"]["kind"] == "mobile"
+    assert "b" not in sources
+    assert (first, unchanged) == ([], [])
+    assert lines == ["source a: updated", "source b: no longer listed, removed; its proxies stay while they work"]
+
+
+def test_a_killed_stack_starts_again_with_its_state_and_the_same_sources(
     stack: dict[str, Any], command: CommandLine, sources: Path, own: list[str]
 ) -> None:
-    before = seed.call(stack["api_url"], "GET", "/sources")["sources"]
+    before = source_ids(stack)
     os.kill(stack["pid"], signal.SIGKILL)
-    until(lambda: not is_alive(stack["pid"]))
+    wait_until(lambda: not is_alive(stack["pid"]))
 
     again = command.up("--sources", str(sources))
 
-    after = seed.call(again["api_url"], "GET", "/sources")["sources"]
-    assert [source["id"] for source in after if source["name"] == "mine"] == [
-        source["id"] for source in before if source["name"] == "mine"
-    ]
-    assert until(lambda: live_view.can_lease(Running(**where(again))))
-    assert seed.call(again["api_url"], "POST", "/leases", {})["proxy_url"] in own
+    assert source_ids(again) == before
+    with api_of(again) as api:
+        assert wait_until(lambda: live_view.can_lease(api))
+        assert api.request("POST", "/leases", {})["proxy_url"] in own
 
 
-def test_what_an_unreachable_judge_left_unchecked_is_leased_by_the_next_start(own: list[str], tmp_path: Path) -> None:
-    """The first start asks a judge that nobody can reach; the second its own, on the state of the first and on other ports.
+def source_ids(started: dict[str, Any]) -> list[str]:
+    """The ids of the user's sources."""
+    with api_of(started) as api:
+        return [source["id"] for source in api.request("GET", "/sources")["sources"] if source["name"] == "mine"]
 
-    Queues, stream and sweep all have to work again: nothing is leased from what the first start knew.
+
+def test_proxies_that_an_unreachable_judge_left_unchecked_are_leased_after_the_next_start(
+    own: list[str], tmp_path: Path
+) -> None:
+    """The judge of the first start is unreachable; the second has its own, with the state of the first and on other ports.
+
+    Queues, stream and sweep must all work again: nothing can be leased from the state of the first start.
     """
-    source = {"name": "mine", "inline": "\n".join(own)}
-    first = Plan(root=ROOT, folder=tmp_path, farm_size=0, own_ports=True, judge=OwnJudge(url="http://127.0.0.1:9/get"))
-    with running(first) as stack:
-        seed.seed(stack.api_url, [source], first.data)
-        until(lambda: seed.call(stack.api_url, "GET", "/stats/pool")["last_validation_at"])
+    entry = Entry({"id": "mine", "inline": "\n".join(own)})
+    judge = JudgeConfig(url="http://127.0.0.1:9/get")
+    first = Plan(root=ROOT, folder=tmp_path, farm_size=0, any_ports=True, judge=judge)
+    with running(first) as stack, api_of({"api_url": stack.api_url}) as api:
+        list(stack_sources.sync(api, [entry], first.data))
+        wait_until(lambda: api.request("GET", "/stats/pool")["last_validation_at"])
 
-    with running(replace(first, judge=None)) as stack:
-        seed.seed(stack.api_url, [source], first.data)
+    with running(replace(first, judge=None)) as stack, api_of({"api_url": stack.api_url}) as api:
+        list(stack_sources.sync(api, [entry], first.data))
 
-        assert until(lambda: live_view.can_lease(stack))
+        assert wait_until(lambda: live_view.can_lease(api))
 
 
-def test_down_ends_every_process_and_keeps_the_state(command: CommandLine) -> None:
-    """Runs last: whatever of the tests before ran, nothing runs afterwards."""
+def test_down_stops_every_process_and_keeps_the_state(command: CommandLine) -> None:
+    """Runs last: afterwards no process of the stack runs."""
     running = json.loads(command.run("status", "--json").stdout)
 
     assert command.run("down").stdout == "stopped\n"
 
-    until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
-    assert command.run("down").stdout == "nothing runs here\n"
+    wait_until(lambda: not any(map(is_alive, [running["pid"], *running["children"].values()])))
+    assert command.run("down").stdout == "no stack is running\n"
     assert command.run("status").returncode == 6
     assert (command.folder / "own" / "aws" / "state").exists()
 
 
-def test_too_few_open_files_are_said_in_one_line(tmp_path: Path) -> None:
+def test_a_low_limit_of_open_files_is_an_error_of_one_line(tmp_path: Path) -> None:
     line = f"ulimit -n 64; exec {sys.executable} -m proxypool.local.commands up --state {tmp_path}"
 
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
 
     assert done.returncode == 1
-    assert done.stderr.startswith("proxypool: only 64 open files are allowed here, 1024 are needed")
+    assert done.stderr.startswith("proxypool: the limit of open files is 64, but 1024 are needed")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("detach", [[], ["--detach"]])
+def test_a_missing_sources_file_is_an_error_of_one_line(tmp_path: Path, detach: list[str]) -> None:
+    done = CommandLine(tmp_path / "state").run("up", "--sources", str(tmp_path / "none.toml"), *detach)
+
+    assert done.returncode != 0
+    assert (done.stdout, done.stderr) == (
+        "",
+        f"proxypool: {tmp_path}/none.toml cannot be read: No such file or directory\n",
+    )
+
+
+def test_up_ends_after_its_servers_have_saved_their_state_even_if_ctrl_c_is_repeated(tmp_path: Path) -> None:
+    line = CommandLine(tmp_path / "state")
+    with line.start("up", "-n", "4") as process:
+        wait_until(lambda: (line.folder / "stack.json").exists())
+        children = json.loads((line.folder / state_folder.CHILDREN_FILE).read_text())["children"]
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.1)
+        alive = [name for name, pid in children.items() if is_alive(pid)]
+        assert process.stderr
+        lines = process.stderr.read().splitlines()
+
+    assert (process.returncode, alive) == (0, [])
+    assert lines == [f"Stopped. The state is kept in {line.folder}/ for the next start."]
+    assert list((line.folder / "demo" / "aws" / "state").iterdir())

@@ -1,4 +1,4 @@
-"""The admin API over tables and queues of the emulated AWS; each answer is held against the document."""
+"""The admin API with tables and queues of the emulated AWS; each response is validated against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Kind, Proxy, Status
 from proxypool.proxies.record import CheckFacts
@@ -23,17 +23,17 @@ JSON = {"content-type": "application/json"}
 
 @dataclass
 class Admin:
-    """The function with tables and queues of its own; each answer is held against the document."""
+    """The function `manage` with its own tables and queues; validates each response against the OpenAPI document."""
 
     settings: Settings
     proxies: ProxyTable
-    state: State
+    state: StateTable
     calls: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(
         self, route: str, body: object = None, *, name: str = "", query: dict[str, str] | None = None, **parts: Any
     ) -> tuple[int, Any]:
-        """Status and JSON of a route, e.g. "GET /proxies/{id}"; `parts` are members of the event."""
+        """Status and JSON of a request, e.g. "GET /proxies/{id}"; `parts` are further members of the event."""
         answer = self.raw(route, body, name=name, query=query, **parts)
         value = json.loads(answer.get("body") or "null")
         assert_documented(route, answer["statusCode"], value)
@@ -56,12 +56,12 @@ class Admin:
         return app.handler(event, None)
 
     def add(self, *proxies: Proxy) -> list[str]:
-        """Proxies of the table, unchecked."""
+        """Adds unchecked proxies to the table; returns their ids."""
         done = self.proxies.upsert_many(proxies, source_id="list", kind=Kind.UNKNOWN, tags=frozenset(), now=clock.now())
         return [record.id for record in done.new]
 
     def check(self, proxy_id: str, **facts: Any) -> None:
-        """Makes a proxy active, as a passed check does."""
+        """Makes a proxy active with a passed check."""
         record = self.proxies.get(proxy_id)
         assert record
         assert record.next_check_at
@@ -74,7 +74,7 @@ class Admin:
         )
 
     def messages(self, url: str) -> list[dict[str, Any]]:
-        """All messages of a queue, taken out."""
+        """All messages of a queue, which become invisible."""
         found: list[dict[str, Any]] = []
         while page := aws.client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
             found += [json.loads(message["Body"]) for message in page]
@@ -82,7 +82,7 @@ class Admin:
 
 
 def empty(settings: Settings) -> None:
-    """Empties the tables and queues that the admin API touches."""
+    """Empties the tables and queues that the admin API uses."""
     dynamodb, sqs = aws.client("dynamodb"), aws.client("sqs")
     keys = {settings.sources_table: "source_id", settings.proxies_table: "proxy_id", settings.state_table: "name",
             settings.jobs_table: "job_id"}  # fmt: skip
@@ -94,7 +94,7 @@ def empty(settings: Settings) -> None:
 
 
 def actions(service: str, operation: str, arguments: dict[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """What IAM calls it: (resource's logical name, action)."""
+    """The permissions that a call requires, as (the resource's logical id, IAM action)."""
     if operation == "BatchExecuteStatement":
         for statement in arguments["Statements"]:
             verb, table = re.match(rf'(\w+)(?: INTO)? "{prefix}(\w+)"', statement["Statement"]).groups()  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Requests by the document's schemas, and many that break them, as API Gateway hands them over."""
+"""Generated requests that match the OpenAPI document or violate it, as events of API Gateway."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ OPERATIONS = {
     for found in SCHEMA.get_all_operations()
     if isinstance(found, Ok)
 }
-"""What schemathesis makes cases of, by route key."""
+"""The operations for which schemathesis generates cases, by route key."""
 
 
 def modes(routes: Iterable[str]) -> list[tuple[str, GenerationMode]]:
-    """Each route with what fits the document; with what breaks it, too, where the request says more than an id."""
+    """The generation modes of each route: valid requests, and invalid ones if the request has more than an id."""
     found = []
     for route in sorted(routes):
         method, _, path = route.partition(" ")
@@ -37,7 +37,7 @@ def modes(routes: Iterable[str]) -> list[tuple[str, GenerationMode]]:
 
 
 def event_of(route: str, case: Any, *, path_id: str = "") -> dict[str, Any]:
-    """The case as an event (payload 2.0); `path_id` goes before the case's own id."""
+    """The case as an event (payload 2.0); `path_id` replaces the case's own id."""
     given = path_id or str((case.path_parameters or {}).get("id", ""))
     body = case.body if isinstance(case.body, dict | list | str | int | float | bool) or case.body is None else None
     headers = {name.lower(): str(text) for name, text in (case.headers or {}).items()}

@@ -1,4 +1,4 @@
-"""Builders: values with sensible parts, of which a test names only those that matter to it."""
+"""Builders of values with default parts; a test specifies only those that it is about."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
 def a_proxy(number: int = 1, **parts: Any) -> Proxy:
-    """A proxy of a documentation network; another number is another proxy."""
+    """A proxy in a documentation network; each number is a different proxy."""
     values: dict[str, Any] = {"protocol": Protocol.HTTP, "host": f"198.51.100.{number}", "port": 8080}
     return Proxy(**(values | parts))
 

@@ -15,7 +15,7 @@ import pytest
 from proxypool import aws, clock
 from proxypool.aws import state
 from proxypool.aws.queues import ValidateMessage
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.check import Blame, Check, JudgeKind, Reason, TargetVerdict, Verdict
 from proxypool.checks.judge import judges
 from proxypool.checks.probe import pipeline
@@ -36,7 +36,7 @@ CheckStub = Callable[[Proxy, datetime], Check]
 def a_validator(*, now: datetime = NOW, **settings: Any) -> Validator:
     """With its own tables, queue, key and event bus; `now` is its fixed clock."""
     aws.client.cache_clear()
-    state._seen.clear()
+    state._settings_cache.clear()
     name = f"v{uuid4().hex[:8]}"
     tables = create_tables(name)
     defaults = Settings(
@@ -46,7 +46,7 @@ def a_validator(*, now: datetime = NOW, **settings: Any) -> Validator:
     )  # fmt: skip
     boto3.client("events").create_event_bus(Name=name)
     return Validator(
-        ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), State(tables["StateTable"]),
+        ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), StateTable(tables["StateTable"]),
         replace(defaults, **settings), now=lambda: now,
     )  # fmt: skip
 

@@ -25,10 +25,10 @@ MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(slots=True)
 class Clock:
-    """Runs `offset` away from the wall clock, until `set` stops it; then it moves by hand only.
+    """A clock at an offset from the wall clock; `set` and `stop` stop it, then it is moved by hand.
 
-    Keys that Redis itself ages out (TTL) keep the server's time. A pool's journal takes no entry from before its last one, so
-    that a test which goes back in time needs a pool of its own.
+    Keys with a TTL expire by the server's time. A journal accepts no entry older than its last one, so that a test that goes back
+    in time needs a new pool.
     """
 
     offset: timedelta = timedelta()
@@ -39,34 +39,34 @@ class Clock:
         return self._stopped_at or clock.system() + self.offset
 
     def start(self, instant: datetime) -> None:
-        """Runs on from that instant."""
+        """Sets the clock to that instant, running."""
         self.offset, self._stopped_at = instant - clock.system(), None
 
     def set(self, instant: datetime) -> None:
-        """Stops at that instant."""
+        """Stops the clock at that instant."""
         self._stopped_at = instant
 
     def stop(self) -> datetime:
-        """Stops at a whole second, and returns it."""
+        """Stops the clock at the next whole second, and returns it."""
         self._stopped_at = self.now().replace(microsecond=0) + timedelta(seconds=1)
         return self._stopped_at
 
     def move(self, *, seconds: float) -> None:
-        """Moves on by that many seconds; a clock that runs, runs on from there."""
+        """Moves the clock by that many seconds; it stays running or stopped."""
         if self._stopped_at is None:
             self.offset += timedelta(seconds=seconds)
         else:
             self._stopped_at += timedelta(seconds=seconds)
 
     def resume(self) -> None:
-        """Runs again, from no earlier instant than it stopped at."""
+        """Starts the clock again; it does not go back."""
         if self._stopped_at is not None:
             self.offset = max(self.offset, self._stopped_at - clock.system())
         self._stopped_at = None
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Within, the product and the scripts that it sends to Redis read this clock."""
+        """Within the block, the product and the scripts that it sends to Redis read this clock."""
         original = scripts.source
 
         def source(script: str) -> tuple[str, str]:
@@ -76,7 +76,7 @@ class Clock:
             yield
 
     def _time(self) -> str:
-        """The answer to TIME (seconds and microseconds, as texts), as an expression of Lua."""
+        """A Lua expression for the response of TIME (seconds and microseconds, as strings)."""
         if self._stopped_at is not None:
             return f"{{'{int(self._stopped_at.timestamp())}', '{self._stopped_at.microsecond}'}}"
         return (
@@ -88,7 +88,7 @@ class Clock:
 
 @lru_cache(64)
 def retimed(script: str, time: str) -> tuple[str, str]:
-    """A script that takes the time, also for its entries in the journal, from that expression instead of TIME; and its hash."""
+    """A script that reads the time, also for its journal entries, from that expression instead of TIME; and its hash."""
     text, count = TIME.subn(lambda _: time, script)
     assert count == 1, "each script reads the time once"
     text = text.replace(APPEND, "'XADD', JOURNAL, t[1] .. ('00000' .. t[2]):sub(-6, -4) .. '-*'")

@@ -1,4 +1,4 @@
-"""A deployment inside of this process: tables, queues, bus and cache, and the functions' modules in their environment."""
+"""A deployment in this process: tables, queues, bus and cache, and the functions' modules with their environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config import settings
 from proxypool.config.settings import Settings
 from proxypool.leases.build import bridge_of
@@ -24,7 +24,7 @@ from proxypool.sources.api import from_request
 from proxypool.sources.table import SourceTable
 from proxypool.tasks.runs import last_name
 
-from tests.support.bus import Ear
+from tests.support.bus import EventRecorder
 from tests.support.environment import environment
 from tests.support.servers import ROOT, create_tables
 
@@ -38,26 +38,26 @@ def sample(function: str) -> dict[str, Any]:
 
 
 def sampled_proxy() -> ProxyRecord:
-    """The proxy that the samples speak of."""
+    """The proxy in the sample events."""
     return from_image(sample("index_pool")["Records"][0]["dynamodb"]["NewImage"])
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A pool in this process: one source `demo`, the sampled proxy, ready and due, and the functions' environment."""
+    """A pool in this process: the source `demo`, the proxy of the samples (ready and due), and the functions' environment."""
 
     settings: Settings
-    ear: Ear
+    events: EventRecorder
 
     @property
     def proxy(self) -> ProxyRecord:
-        """The sampled proxy's row."""
+        """The stored record of the proxy of the samples."""
         found = ProxyTable(self.settings.proxies_table).get(sampled_proxy().id)
         assert found is not None
         return found
 
     def sent(self, queue_url: str) -> list[dict[str, Any]]:
-        """Bodies of what lay in a queue; they are taken out."""
+        """The bodies of up to ten messages of a queue, which are deleted."""
         sqs = aws.client("sqs")
         found = sqs.receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10).get("Messages", [])
         for message in found:
@@ -65,13 +65,13 @@ class Deployment:
         return [json.loads(message["Body"]) for message in found]
 
     def last(self, task: str) -> dict[str, Any]:
-        """What the last run of a task left."""
-        run: dict[str, Any] = State(self.settings.state_table).get(last_name(task))
+        """The result of a task's last run."""
+        run: dict[str, Any] = StateTable(self.settings.state_table).get(last_name(task))
         return run
 
 
 def load(function: str) -> ModuleType:
-    """The function's module, fresh, as a new environment of Lambda has it."""
+    """A new import of the function's module, as in a new Lambda environment."""
     spec = importlib.util.spec_from_file_location(f"sampled_{function}", ROOT / "functions" / function / "app.py")
     assert spec is not None
     assert spec.loader is not None
@@ -82,7 +82,7 @@ def load(function: str) -> ModuleType:
 
 @contextmanager
 def deployed(redis_url: str) -> Iterator[Deployment]:
-    """Makes all that the template makes for the functions, at the AWS of this process and in a pool of its own name."""
+    """Creates the resources of the template, at the AWS endpoint of this process, for a pool with a unique name."""
     aws.client.cache_clear()
     name = f"sa{uuid.uuid4().hex[:8]}"
     tables, sqs = create_tables(f"{name}-"), aws.client("sqs")
@@ -97,7 +97,7 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
         jobs_table=tables["JobsTable"], api_url="http://127.0.0.1:9/",
         event_bus=f"{name}-bus", bodies_bucket=name, expire_retry_seconds=0,
         judge_secret_arn=aws.client("secretsmanager").create_secret(Name=name, SecretString="k" * 64)["ARN"],
-        judge_url="http://198.51.100.1/",  # an address of no network: refused before a packet leaves
+        judge_url="http://198.51.100.1/",  # a documentation address: rejected before any packet is sent
     )  # fmt: skip
     source = from_request({"id": "demo", "inline": "8.8.8.8:80\n8.8.4.4:80"}, settings=known, now=clock.now())
     SourceTable(known.sources_table).put_new(source)
@@ -108,7 +108,7 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
         for name, value in environment(known).items():
             patch.setenv(name, value)
         _forget_settings()
-        yield Deployment(known, Ear.on(known.event_bus, aws.client, f"{name}-ear"))
+        yield Deployment(known, EventRecorder.subscribe(known.event_bus, aws.client, f"{known.pool}-recorder"))
     _forget_settings()
 
 

@@ -7,6 +7,6 @@ from proxypool.config.settings import GIVEN, OVERRIDES, ROWS, Settings
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """As the template makes them."""
+    """The variables that the template sets for these settings."""
     changed = {name: getattr(settings, name) for name, row in ROWS.items() if getattr(settings, name) != row.default}
     return {name.upper(): getattr(settings, name) for name in GIVEN} | {OVERRIDES: write(changed)}

@@ -1,4 +1,4 @@
-"""A way to Redis on which things go wrong, on loopback: one connection a thread, one fault a command."""
+"""A TCP proxy in front of Redis that injects faults: one thread per connection, one fault per command."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from proxypool.leases.redis.connection import TIMEOUT_SECONDS, Address
 
 Serve = Callable[[socket.socket], None]
 BYTES = 65_536
-DELAY_SECONDS = 0.2  # an answer that is late, and still in time
+DELAY_SECONDS = 0.2  # a late response, still within the time limit
 DRIPPED_BYTES = 40
 
 
 class Fault(StrEnum):
-    """What happens to a command on its way, or to its answer."""
+    """What happens to a command or to its response."""
 
     NONE = "none"
     RESET = "reset"  # before the command arrives
-    DROP = "drop"  # the answer, and the connection
+    DROP = "drop"  # the response, and the connection
     DELAY = "delay"
-    LATE = "late"  # the command arrives when its caller has given up
+    LATE = "late"  # the command arrives after its caller timed out
     SWALLOW = "half-open: the command is lost"
-    MUTE = "half-open: the answer is lost"
+    MUTE = "half-open: the response is lost"
     DRIP = "drip"
     TRUNCATE = "truncate"
 
 
-OFTEN = {Fault.NONE: 60, Fault.RESET: 4, Fault.DROP: 4, Fault.TRUNCATE: 4}  # the others cost their caller a second
+OFTEN = {Fault.NONE: 60, Fault.RESET: 4, Fault.DROP: 4, Fault.TRUNCATE: 4}  # the others take their caller a second
 
 
 @contextmanager
-def a_server(serve: Serve) -> Iterator[str]:
-    """A server of our own on loopback, one thread a connection. Yields its URL."""
+def loopback_server(serve: Serve) -> Iterator[str]:
+    """A server on loopback with one thread per connection. Yields its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     open_: list[tuple[socket.socket, threading.Thread]] = []
 
@@ -75,10 +75,10 @@ def _quietly(serve: Serve, peer: socket.socket) -> None:
 
 
 @contextmanager
-def a_faulty_way(url: str) -> Iterator[tuple[str, Counter[Fault]]]:
-    """A way to the server on which a fifth goes wrong, each fault in its turn of a mixed order. Yields its URL and what happened.
+def faulty_connection(url: str) -> Iterator[tuple[str, Counter[Fault]]]:
+    """A proxy to the server that injects a fault into a fifth of the commands, in a shuffled order. Yields its URL and a counter.
 
-    When it ends, each command that will ever arrive has arrived.
+    When the block ends, no command is in flight any more.
     """
     faults = [fault for fault in Fault for _ in range(OFTEN.get(fault, 1))]
     random.Random(1).shuffle(faults)
@@ -92,12 +92,12 @@ def a_faulty_way(url: str) -> Iterator[tuple[str, Counter[Fault]]]:
                 if not _pass(fault, data, server, peer):
                     return
 
-    with a_server(serve) as faulty:
+    with loopback_server(serve) as faulty:
         yield faulty, happened
 
 
 def _pass(fault: Fault, data: bytes, server: socket.socket, peer: socket.socket) -> bool:
-    """Passes one command on, and its answer back; whether the connection is still good."""
+    """Forwards one command and its response; returns True if the connection can be used further."""
     if fault is Fault.RESET:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     elif fault is Fault.SWALLOW:
@@ -134,6 +134,6 @@ def _answer(fault: Fault, answer: bytes, peer: socket.socket) -> bool:
 
 
 def _until_closed(peer: socket.socket) -> None:
-    """Waits until the other side gives up."""
+    """Waits until the peer closes the connection."""
     while peer.recv(BYTES):
         pass

@@ -1,4 +1,4 @@
-"""A world for the ETL worker: tables and queue on the emulated AWS, leases on a real Valkey, proxies and a site on loopback."""
+"""An environment for the worker of jobs: tables and queue on the emulated AWS, a real Valkey, proxies and a site on loopback."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from tests.support.site import ForwardProxy, Reply, Seen, Site, serving
 
 
 @dataclass(slots=True)
-class World:
-    """The parts, and the ways into them."""
+class JobEnvironment:
+    """The resources of a worker, and helpers to submit and run jobs."""
 
     settings: Settings
     site: Site
     proxies: list[ForwardProxy]
     pool: Pool
-    calls: list[str] = field(default_factory=list)  # route keys that the lease API heard
+    calls: list[str] = field(default_factory=list)  # route keys of requests to the lease API
 
     @property
     def jobs(self) -> Jobs:
-        """The API's side."""
+        """The service behind the API's routes."""
         return service(self.settings)
 
     @property
     def runtime(self) -> WorkerRuntime:
-        """A worker of its own."""
+        """A new worker."""
         return worker_runtime(self.settings)
 
     def submit(self, path: str = "/", owner: str = "ann", **parts: Any) -> str:
-        """Queues a page of the site; returns the job's id."""
+        """Submits a page of the site; returns the job's id."""
         return str(self.jobs.submit(owner, {"url": self.site.url + path, **parts})["id"])
 
     def work(self, *ids: str, owner: str = "ann", seconds: float = 60) -> Outcomes:
@@ -58,7 +58,7 @@ class World:
         return asyncio.run(self.runtime.work([f"{owner}/{job_id}" for job_id in ids], seconds=seconds))
 
     def job(self, job_id: str, owner: str = "ann") -> Job:
-        """The job as it stands."""
+        """The stored job."""
         found = self.jobs.jobs.get(f"{owner}/{job_id}")
         assert found is not None
         return found
@@ -68,7 +68,7 @@ class World:
         return self.jobs.result(owner, job_id)
 
     def messages(self) -> list[dict[str, Any]]:
-        """What waits in the fetch queue, taken out of it."""
+        """The messages of the fetch queue, which are deleted."""
         sqs = aws.client("sqs")
         found: list[dict[str, Any]] = []
         while True:
@@ -80,40 +80,40 @@ class World:
                 sqs.delete_message(QueueUrl=self.settings.fetch_queue_url, ReceiptHandle=message["ReceiptHandle"])
 
     def exits(self, path: str = "/") -> list[str]:
-        """The exits by which the site was asked for a path, in order."""
+        """The exit IPs of the requests for a path, in order."""
         return [seen.exit_ip for seen in self.site.seen if seen.path == path]
 
 
 def page(_: Seen) -> Reply:
-    """What a site says that says nothing else."""
+    """The default page of the site."""
     return 200, {"content-type": "text/html"}, b"<html><h1>hello</h1></html>"
 
 
 @contextmanager
-def a_world(valkey_url: str, answer: Any = page, *, exits: int = 3, **changes: Any) -> Iterator[World]:
-    """A world with so many proxies, each with its own exit. `changes` are Settings' fields."""
+def job_environment(valkey_url: str, answer: Any = page, *, exits: int = 3, **changes: Any) -> Iterator[JobEnvironment]:
+    """An environment with `exits` proxies, each with its own exit. `changes` are fields of Settings."""
     site = Site(answer)
     proxies = [ForwardProxy(f"127.65.0.{number}") for number in range(1, exits + 1)]
     with serving(site, *proxies):
         pool = a_pool(valkey_url, owner_quota=changes.get("owner_quota", Settings().owner_quota))
         Index(pool.cache, 3_600).upsert([_record(proxy) for proxy in proxies])
         queue = aws.client("sqs").create_queue(QueueName=f"fetch-{uuid4().hex[:8]}")["QueueUrl"]
-        settings = replace(_places(os.environ["AWS_ENDPOINT_URL"]), fetch_queue_url=queue, redis_url=valkey_url)
+        settings = replace(_resources(os.environ["AWS_ENDPOINT_URL"]), fetch_queue_url=queue, redis_url=valkey_url)
         settings = replace(settings, **changes)
-        world = World(settings, site, proxies, pool)
-        with lease_api(pool, settings, world.calls.append) as url:
-            world.settings = replace(settings, api_url=url)
+        env = JobEnvironment(settings, site, proxies, pool)
+        with lease_api(pool, settings, env.calls.append) as url:
+            env.settings = replace(settings, api_url=url)
             rules = {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True}
-            # The tables are those of other files, too, whose clock has run ahead: no turn of theirs is waited for.
+            # The tables are shared with test files whose clock was ahead: their rate limit must not delay this one.
             aws.client("dynamodb").delete_item(TableName=settings.state_table, Key={"name": {"S": "gate:127.0.0.1"}})
-            world.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "our own site"})
-            yield world
+            env.jobs.domains.put("127.0.0.1", rules | {"robots": False, "reason": "our own site"})
+            yield env
         pool.cache.close()
 
 
 @cache
-def _places(endpoint: str) -> Settings:
-    """The tables, the bus and the bucket: made once for all worlds of a process, whose jobs have different ids."""
+def _resources(endpoint: str) -> Settings:
+    """The tables, the bus and the bucket, shared by all environments of a process: the ids of their jobs differ."""
     prefix = f"wo{uuid4().hex[:8]}-"
     tables = servers.create_tables(prefix)
     aws.client("s3").create_bucket(Bucket=prefix + "bodies")

@@ -1,4 +1,4 @@
-"""A server's clock that tests move: the scripts read it from a key of the pool instead of TIME."""
+"""A server clock set by tests: the lease scripts read it from a key of the pool instead of TIME."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOVED = "local instant = call('GET', P .. 'testclock') or t[1]"
 
 
 @contextmanager
-def movable() -> Iterator[None]:
-    """Within, every script's time is what `set_clock` said last for its pool (before: the server's)."""
+def movable_clock() -> Iterator[None]:
+    """Within the block, scripts read the time of `set_clock`; before its first call, that of the server."""
     real = scripts.source
 
     def source(script: str) -> tuple[str, str]:
@@ -30,9 +30,9 @@ def movable() -> Iterator[None]:
         yield
 
 
-def set_clock(of: Cache, ms: int) -> None:
-    """Sets the pool's clock to that instant, in epoch milliseconds."""
-    of.command("SET", f"{of.keys.tag}:testclock", ms)
+def set_clock(cache: Cache, ms: int) -> None:
+    """Sets the clock of the cache's pool, in epoch milliseconds."""
+    cache.command("SET", f"{cache.keys.tag}:testclock", ms)
 
 
 def now_ms() -> int:

@@ -1,6 +1,6 @@
-"""One example per lease filter, for every test that goes over all filters: brute force, HTTP, PoolLowFilters.
+"""One example per lease filter, for the tests that use all filters: brute force, HTTP, pool_low_filters.
 
-The rule of an example is written against a record, not against a ready member: it is the tests' own idea of the filter.
+The rule of an example is a second implementation of the filter: on a record, not on a ready member.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from proxypool.proxies.score import score
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A filter: facts of proxies (the first one fits `wanted`, and not `other`), and the rule that takes a proxy out."""
+    """A filter: facts of proxies (the first one matches `wanted`, and not `other`), and the rule that excludes a proxy."""
 
     name: str
     facts: Mapping[str, Sequence[Any]]  # an argument of a_record, and its values
     wanted: Any
-    other: Any = None  # None: there is no value that the first one does not fit
+    other: Any = None  # None: the first one matches every value
     excludes: Callable[[ProxyRecord, Request], bool]
 
 
@@ -82,13 +82,13 @@ EXAMPLES = (
 
 
 def fitting() -> dict[str, Any]:
-    """Arguments of a_record for a proxy that fits every example."""
+    """Arguments of a_record for a proxy that matches every example."""
     return {fact: values[0] for example in EXAMPLES for fact, values in example.facts.items()}
 
 
 @contextmanager
 def layout_without(name: str) -> Iterator[None]:
-    """Within, members are written as before that filter existed."""
+    """Within the block, members are written in the layout from before this filter existed."""
     older = tuple(row for row in FILTERS if row.name != name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "FILTERS", older)

@@ -1,6 +1,6 @@
-"""What clients of the lease engine saw, and what its journal says, held against each other: I1–I6 as a checker of histories.
+"""A history checker for the invariants I1–I6: compares the calls of clients of the lease engine with its journal.
 
-A call's outcome may be unknown: then it took effect once, later, or never. The server's clock is the clients' (one machine).
+The result of a call may be unknown: it took effect once, later, or never. Server and clients have the same clock (one machine).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from proxypool.leases.ledger.journal import Entry, Kind
+from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 
-MEMORY_MS = 250  # a remembered refusal may be repeated for that long after a proxy has become free
+MEMORY_MS = 250  # a cached refusal may be returned for this long after a proxy has become free
 
 
 class Op(StrEnum):
@@ -21,20 +21,20 @@ class Op(StrEnum):
     ACQUIRE = "acquire"
     RENEW = "renew"
     RELEASE = "release"
-    LOOK = "look"
+    READ = "read"
 
 
-class Told(StrEnum):
-    """What a client knows of its call."""
+class CallResult(StrEnum):
+    """The result of a call for its client."""
 
     OK = "ok"
-    FAIL = "fail"  # refused: it changed nothing
+    FAIL = "fail"  # refused: nothing changed
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A lease as an answer shows it."""
+class ObservedLease:
+    """A lease in a response."""
 
     lease_id: str
     proxy_id: str
@@ -47,43 +47,45 @@ class Shown:
 class Call:
     """One call, from just before its start to just after its end, in epoch milliseconds.
 
-    `mark` names what is wanted: calls of one mark are the same request. `lease_id`: which lease a renewal or release is of.
+    `mark` identifies the request: calls with the same mark are retries of each other. `lease_id` is that of a renewal or release.
     """
 
     op: Op
     owner: str
     started: int
     ended: int
-    told: Told
+    result: CallResult
     mark: str = ""
     lease_id: str = ""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ObservedLease, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
-    """A lease according to the journal; `over` is the instant of its release, or of the entry of its expiry."""
+class Lifetime:
+    """A lease according to the journal; `over` is the instant of its release, or of the journal entry of its expiry."""
 
     owner: str
     proxy_id: str
     mark: str
     fence: tuple[int, int]
     granted: int
-    ends: list[int] = field(default_factory=list)  # by the grant, then by each renewal
+    ends: list[int] = field(default_factory=list)  # of the grant, then of each renewal
     over: int | None = None
     released: bool = False
 
     @property
     def until(self) -> int:
-        """The first instant at which it counts no more, whether somebody has noticed or not."""
+        """The first instant at which it does not count any more, whether or not a script has removed it yet."""
         return self.ends[-1] if self.over is None else min(self.over, self.ends[-1])
 
 
-def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping[str, int], total_ms: int) -> list[str]:
-    """Each way in which the invariants were broken, beginning with its number; `caps` are the proxies' most holders."""
-    lives: dict[str, Life] = {}
+def violations(
+    calls: Sequence[Call], journal: Sequence[JournalEntry], *, caps: Mapping[str, int], total_ms: int
+) -> list[str]:
+    """The violations of the invariants, each beginning with the invariant's number; `caps` is the maximum of holders by proxy."""
+    lives: dict[str, Lifetime] = {}
     return [
-        *_told_lives(lives, journal, total_ms),
+        *_read_lives(lives, journal, total_ms),
         *_too_many_holders(lives, caps),
         *_granted_twice(lives, calls),
         *_foreign_and_stale(lives, calls),
@@ -93,15 +95,15 @@ def violations(calls: Sequence[Call], journal: Sequence[Entry], *, caps: Mapping
     ]
 
 
-def _told_lives(lives: dict[str, Life], journal: Iterable[Entry], total_ms: int) -> Iterator[str]:
+def _read_lives(lives: dict[str, Lifetime], journal: Iterable[JournalEntry], total_ms: int) -> Iterator[str]:
     """Fills `lives`; yields the violations within each lease."""
     for entry in journal:
         life = lives.get(entry.lease_id)
-        if entry.kind is Kind.GRANT:
+        if entry.kind is EntryKind.GRANT:
             if life:
                 yield f"I2 {entry.lease_id} was granted twice"
             ms, seq = entry.journal_id.split("-")
-            lives[entry.lease_id] = Life(
+            lives[entry.lease_id] = Lifetime(
                 owner=entry.owner, proxy_id=entry.proxy_id, mark=entry.target, fence=(int(ms), int(seq)),
                 granted=entry.granted_ms, ends=[entry.expires_ms],
             )  # fmt: skip
@@ -109,38 +111,38 @@ def _told_lives(lives: dict[str, Life], journal: Iterable[Entry], total_ms: int)
         if life is None or life.over is not None:
             yield f"I3 {entry.lease_id} is over or never was, and still: {entry.kind}"
             continue
-        if entry.kind is Kind.RENEWAL:
+        if entry.kind is EntryKind.RENEWAL:
             if entry.at_ms >= life.ends[-1]:
                 yield f"I5 {entry.lease_id} was over and a renewal revived it"
             if not life.ends[-1] <= entry.expires_ms <= life.granted + total_ms:
                 yield f"I5 {entry.lease_id} was renewed from {life.ends[-1]} to {entry.expires_ms}"
             life.ends.append(entry.expires_ms)
         elif entry.is_end:
-            life.over, life.released = entry.at_ms, entry.kind is Kind.RELEASE
+            life.over, life.released = entry.at_ms, entry.kind is EntryKind.RELEASE
             if life.released == (entry.at_ms >= life.ends[-1]):
                 yield f"I4 {entry.lease_id}: {entry.kind} at {entry.at_ms}, its end is {life.ends[-1]}"
 
 
-def _too_many_holders(lives: Mapping[str, Life], caps: Mapping[str, int]) -> Iterator[str]:
+def _too_many_holders(lives: Mapping[str, Lifetime], caps: Mapping[str, int]) -> Iterator[str]:
     for life in lives.values():
         if _holders(lives.values(), life.proxy_id, life.granted, life.granted) > caps[life.proxy_id]:
             yield f"I1 {life.proxy_id} has too many holders at {life.granted}"
 
 
-def _granted_twice(lives: Mapping[str, Life], calls: Iterable[Call]) -> Iterator[str]:
+def _granted_twice(lives: Mapping[str, Lifetime], calls: Iterable[Call]) -> Iterator[str]:
     for mark, times in Counter(life.mark for life in lives.values()).items():
         if times > 1:
             yield f"I2 {mark} was granted {times} times"
     answers = defaultdict(set)
     for call in calls:
-        if call.op is Op.ACQUIRE and call.told is Told.OK:
+        if call.op is Op.ACQUIRE and call.result is CallResult.OK:
             answers[call.mark].add(tuple(lease.lease_id for lease in call.shown))
     for mark, sets in answers.items():
         if len(sets) > 1:
             yield f"I2 {mark} was answered in {len(sets)} ways"
 
 
-def _foreign_and_stale(lives: Mapping[str, Life], calls: Sequence[Call]) -> Iterator[str]:
+def _foreign_and_stale(lives: Mapping[str, Lifetime], calls: Sequence[Call]) -> Iterator[str]:
     releases = defaultdict(list)
     for call in calls:
         life = lives.get(call.lease_id)
@@ -149,25 +151,27 @@ def _foreign_and_stale(lives: Mapping[str, Life], calls: Sequence[Call]) -> Iter
         mine = call.owner == life.owner
         if mine and call.op is Op.RELEASE:
             releases[call.lease_id].append(call)
-        if call.told is Told.OK and (not mine or life.until < call.started):
+        if call.result is CallResult.OK and (not mine or life.until < call.started):
             yield f"I3 {call.op} of {call.lease_id}, foreign or over since {life.until}, at {call.started} by {call.owner}"
-        if call.told is Told.FAIL and mine and life.granted <= call.started and call.ended < life.until:
+        if call.result is CallResult.FAIL and mine and life.granted <= call.started and call.ended < life.until:
             yield f"I3 {call.op} of {call.lease_id} was refused while it lived"
     for lease_id, life in lives.items():
         if life.released and not any(call.started <= (life.over or 0) for call in releases[lease_id]):
             yield f"I3 {lease_id} was released, but not by its owner"
-        if sum(call.told is Told.OK for call in releases[lease_id]) > 1:
+        if sum(call.result is CallResult.OK for call in releases[lease_id]) > 1:
             yield f"I3 {lease_id} was released twice"
 
 
-def _counted_past_the_end(lives: Mapping[str, Life], calls: Iterable[Call], caps: Mapping[str, int]) -> Iterator[str]:
+def _counted_past_the_end(
+    lives: Mapping[str, Lifetime], calls: Iterable[Call], caps: Mapping[str, int]
+) -> Iterator[str]:
     for call in calls:
-        if call.op is Op.ACQUIRE and call.told is Told.FAIL:
+        if call.op is Op.ACQUIRE and call.result is CallResult.FAIL:
             since = call.started - MEMORY_MS
             free = [one for one, cap in caps.items() if _holders(lives.values(), one, since, call.ended) < cap]
             if free:
                 yield f"I4 {call.mark} was refused at {call.ended}, though {free} had been free since {since}"
-        elif call.op is Op.LOOK and call.told is Told.OK:
+        elif call.op is Op.READ and call.result is CallResult.OK:
             seen = {lease.lease_id for lease in call.shown}
             mine = {one: life for one, life in lives.items() if life.owner == call.owner}
             if over := {one for one in seen if one not in mine or mine[one].until < call.started}:
@@ -177,7 +181,7 @@ def _counted_past_the_end(lives: Mapping[str, Life], calls: Iterable[Call], caps
                 yield f"I4 {missing} lived at {call.started} and were not shown to {call.owner}"
 
 
-def _answers_against_the_journal(lives: Mapping[str, Life], calls: Iterable[Call]) -> Iterator[str]:
+def _answers_against_the_journal(lives: Mapping[str, Lifetime], calls: Iterable[Call]) -> Iterator[str]:
     for call in calls:
         for lease in call.shown:
             life = lives.get(lease.lease_id)
@@ -192,7 +196,7 @@ def _answers_against_the_journal(lives: Mapping[str, Life], calls: Iterable[Call
 def _fences(calls: Iterable[Call]) -> Iterator[str]:
     """A later grant of a proxy has the greater fence, as two numbers."""
     shown = {lease.lease_id: lease for call in calls for lease in call.shown}
-    last: dict[str, Shown] = {}
+    last: dict[str, ObservedLease] = {}
     for lease in sorted(shown.values(), key=lambda lease: (lease.granted, _numbers(lease.fence))):
         before = last.get(lease.proxy_id)
         if before and _numbers(lease.fence) <= _numbers(before.fence):
@@ -200,8 +204,8 @@ def _fences(calls: Iterable[Call]) -> Iterator[str]:
         last[lease.proxy_id] = lease
 
 
-def _holders(lives: Iterable[Life], proxy_id: str, first: int, last: int) -> int:
-    """How many leases of the proxy counted at some instant from `first` to `last`."""
+def _holders(lives: Iterable[Lifetime], proxy_id: str, first: int, last: int) -> int:
+    """The number of leases of the proxy that were live at some instant from `first` to `last`."""
     return sum(life.proxy_id == proxy_id and life.granted <= last and first < life.until for life in lives)
 
 

@@ -1,4 +1,4 @@
-"""The lease function behind HTTP on loopback, called as by the API: for tests of the API's clients."""
+"""The routes of the lease function as an HTTP server on loopback, for tests of clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.leases import respond
 
 @contextmanager
 def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = lambda _: None) -> Iterator[str]:
-    """Serves a pool's leases and its sessions; yields the address. `before` is called with each route key, and may raise."""
+    """Serves the leases and sessions of a pool; yields the URL. `before` is called with each route key, and may raise."""
     sessions = Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,7 +42,7 @@ def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = la
         do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -57,11 +57,11 @@ def lease_api(pool: Pool, settings: Settings, before: Callable[[str], None] = la
 
 
 def _route(method: str, path: str) -> str:
-    """The route that the request is for, e.g. "POST /leases/{id}/renew"."""
-    _, room, *rest = path.split("/")
+    """The route of a request, e.g. "POST /leases/{id}/renew"."""
+    _, collection, *rest = path.split("/")
     if rest and rest != ["release"]:
         rest[0] = "{id}"
-    return f"{method} /{'/'.join([room, *rest])}"
+    return f"{method} /{'/'.join([collection, *rest])}"
 
 
 def _event(method: str, path: str, headers: dict[str, str], body: bytes) -> dict[str, Any]:

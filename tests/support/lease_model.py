@@ -1,4 +1,4 @@
-"""The lease engine as a plain model: every rule once more, without Redis, eager where the scripts are lazy."""
+"""A model of the lease engine: a second implementation of every rule, without Redis, eager where the scripts are lazy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOW_MS = 60_000
 
 
 @dataclass(slots=True)
-class Held:
+class LiveLease:
     """A live lease."""
 
     owner: str
@@ -33,7 +33,7 @@ class Held:
 
 @dataclass(slots=True)
 class Breaker:
-    """A proxy's: failures in a row, "" closed, "o" open until, "h" half-open."""
+    """The breaker of a proxy: consecutive failures; state "" closed, "o" open until `until`, "h" half-open."""
 
     failures: int = 0
     state: str = ""
@@ -42,7 +42,7 @@ class Breaker:
 
 @dataclass(slots=True)
 class TargetBreaker:
-    """A target's: who failed and when; its state and its probe's lease."""
+    """The breaker of a target: its failures with their times, its state, and the lease of its probe."""
 
     fails: dict[str, tuple[int, bool]] = field(default_factory=dict)
     state: str = ""
@@ -52,7 +52,7 @@ class TargetBreaker:
 
 @dataclass(slots=True)
 class Model:
-    """What acquire may grant, and what follows. `decided` counts how often each rule took a proxy out."""
+    """What acquire may grant, and the effects. `decided` counts for each rule how often it alone excluded a proxy."""
 
     quota: int = 100
     exit_cap: int = 0
@@ -63,7 +63,7 @@ class Model:
     now: int = 0
     records: dict[str, ProxyRecord] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
-    leases: dict[str, Held] = field(default_factory=dict)
+    leases: dict[str, LiveLease] = field(default_factory=dict)
     breakers: dict[str, Breaker] = field(default_factory=dict)
     targets: dict[str, TargetBreaker] = field(default_factory=dict)
     pace: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -71,14 +71,14 @@ class Model:
     decided: Counter[str] = field(default_factory=Counter)
 
     def index(self, record: ProxyRecord) -> None:
-        """A change of the proxies table; an older one is nothing."""
+        """A change of the proxies table; an older version is ignored."""
         if record.version > self.versions.get(record.id, 0):
             self.versions[record.id] = record.version
             self.records[record.id] = record
             self._forget(record.id)
 
     def tick(self, ms: int) -> None:
-        """Time goes on, or (negative) the server's clock jumps back; what is over has ended for good."""
+        """Advances the time, or (negative) sets the server's clock back; ended leases stay ended."""
         self.now += ms
         for lease_id in [one for one, lease in self.leases.items() if lease.expires <= self.now]:
             self.end(lease_id)
@@ -97,8 +97,8 @@ class Model:
                 out.setdefault(_exit(record) or proxy_id, []).append((proxy_id, room))
         return out
 
-    def most(self, request: Request) -> int:
-        """How many leases the request can get at most, its count and the quota apart."""
+    def max_leases(self, request: Request) -> int:
+        """The maximum number of leases for the request, apart from its count and the quota."""
         once, total = request.distinct_exit or self._gap(request.target)[0] > 0, 0
         for exit_ip, proxies in self.free_now(request).items():
             slots = sum(room for _, room in proxies)
@@ -110,9 +110,9 @@ class Model:
         return total
 
     def grant(self, lease_id: str, owner: str, proxy_id: str, request: Request) -> None:
-        """What a grant changes; `owner`'s session is pinned."""
+        """The effects of a grant; the owner's session is pinned."""
         exit_ip = _exit(self.records[proxy_id])
-        self.leases[lease_id] = Held(
+        self.leases[lease_id] = LiveLease(
             owner,
             proxy_id,
             exit_ip,
@@ -131,14 +131,14 @@ class Model:
             breaker.probe = lease_id
 
     def renew(self, lease_id: str, ttl_seconds: int) -> None:
-        """Never back, never past the total; by less than a second not at all."""
+        """Extends a lease: never shortens it, never beyond the total, never by less than a second."""
         lease = self.leases[lease_id]
         ends = min(self.now + ttl_seconds * 1000, lease.granted + self.total_ms)
         if ends >= lease.expires + 1_000:
             lease.expires = ends
 
-    def tell(self, lease_id: str, outcome: Outcome) -> None:
-        """What an outcome does to the pair, the proxy and the target."""
+    def report(self, lease_id: str, outcome: Outcome) -> None:
+        """The effects of an outcome on the pair of exit and target, the proxy and the target."""
         lease, means = self.leases[lease_id], OUTCOME_EFFECTS[outcome]
         excused = bool(lease.target) and self._judge_target(lease_id, lease, means.proxy, means.target)
         if means.cool_seconds and lease.target and lease.exit:
@@ -153,7 +153,7 @@ class Model:
                 breaker.state, breaker.until = "o", self.now + self.open_ms
 
     def end(self, lease_id: str) -> None:
-        """The lease is over; a probe's slot is free again."""
+        """Ends a lease; the slot of a probe is free again."""
         lease = self.leases.pop(lease_id)
         breaker = self.targets.get(lease.target)
         if breaker and breaker.probe == lease_id:
@@ -161,10 +161,10 @@ class Model:
         self._forget(lease.proxy)
 
     def session_answer(self, owner: str, request: Request) -> str:
-        """The pinned proxy's id, "busy", "cooling", or "" where the session is free to take another."""
+        """The pinned proxy's id, "busy", "cooling", or "" if the session may move to another proxy."""
         proxy_id, _ = self.pins.get((owner, request.session_id), ("", 0))
         record = self.records.get(proxy_id)
-        if record is None or not self._stands(record):
+        if record is None or not self._is_available(record):
             return ""
         number, (gap, burst) = self.pace.get((request.target, _exit(record)), 0), self._gap(request.target)
         if number > self.now + burst * gap:
@@ -178,11 +178,11 @@ class Model:
         return proxy_id if joined or self._room(record) > 0 else "busy"
 
     def holders(self, proxy_id: str) -> int:
-        """Leases, of which those of one session are one."""
+        """The number of holders: all leases of a session are one."""
         found = [(one, lease) for one, lease in self.leases.items() if lease.proxy == proxy_id]
         return len({(lease.owner, lease.session) if lease.session else one for one, lease in found})
 
-    def _judge_target(self, lease_id: str, lease: Held, proxy: ProxyResult, target: TargetResult) -> bool:
+    def _judge_target(self, lease_id: str, lease: LiveLease, proxy: ProxyResult, target: TargetResult) -> bool:
         breaker = self.targets.setdefault(lease.target, TargetBreaker())
         if target is TargetResult.ANSWERED:
             breaker.fails.clear()
@@ -204,14 +204,14 @@ class Model:
                 return True
         return False
 
-    def _stands(self, record: ProxyRecord) -> bool:
-        """In the index, fresh, its breaker not open."""
+    def _is_available(self, record: ProxyRecord) -> bool:
+        """True if the proxy is in the index, fresh, and its breaker is not open."""
         breaker = self.breakers.get(record.id, Breaker())
         return is_ready(record) and self.now < self._fresh_until(record) and breaker.state != "o"
 
     def _room(self, record: ProxyRecord) -> int:
         half_open = self.breakers.get(record.id, Breaker()).state == "h"
-        return (1 if half_open else record.slots) - self.holders(record.id) if self._stands(record) else 0
+        return (1 if half_open else record.slots) - self.holders(record.id) if self._is_available(record) else 0
 
     def _fresh_until(self, record: ProxyRecord) -> int:
         assert record.last_checked_at is not None
@@ -229,7 +229,7 @@ class Model:
         }
         against = [name for name, holds in rules.items() if holds]
         if len(against) == 1:
-            self.decided[against[0]] += 1  # it alone took this proxy out
+            self.decided[against[0]] += 1  # it alone excluded this proxy
         yield from map(bool, against)
 
     def _exits(self) -> Counter[str]:
@@ -243,7 +243,7 @@ class Model:
         return self.gaps.get(target, self.gaps.get("*", (0, 1))) if target else (0, 1)
 
     def _forget(self, proxy_id: str) -> None:
-        """A proxy that is not indexed any more loses its state with its last holder."""
+        """Deletes the state of a proxy that is not in the index and has no holder."""
         record = self.records.get(proxy_id)
         if (record is None or not is_ready(record)) and not self.holders(proxy_id):
             self.breakers.pop(proxy_id, None)

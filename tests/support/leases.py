@@ -1,4 +1,4 @@
-"""Builders for the tests of leases: ready proxies, an open pool on a real Valkey, HTTP events."""
+"""Builders for tests of leases: ready proxies, an open pool on a real Valkey, HTTP events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from proxypool.proxies.record import CheckFacts, ProxyRecord
 
 
 def a_record(number: int = 1, **changes: Any) -> ProxyRecord:
-    """A proxy that passed its check a moment ago; `age_seconds` and CheckFacts' fields change the check, others the row or the proxy."""
+    """A proxy that just passed a check; `age_seconds` and fields of CheckFacts change the check, others the row or the proxy."""
     now = clock.now()
     checked = now - timedelta(seconds=changes.pop("age_seconds", 0))
     check: dict[str, Any] = {
@@ -45,7 +45,7 @@ def _proxy(number: int, protocol: Protocol = Protocol.HTTP, username: str = "use
 
 
 def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any) -> Pool:
-    """A pool of its own (a new name) with these proxies ready; `changes` are Settings' fields."""
+    """A new pool (with a unique name) with these proxies ready; `changes` are fields of Settings."""
     settings = Settings(redis_url=url, pool=f"t{uuid.uuid4().hex[:12]}", **changes)
     cache = cache_of(settings)
     if is_open:
@@ -60,7 +60,7 @@ def keys_of(cache: Cache) -> list[str]:
 
 
 def an_event(route: str, body: object = None, *, lease_id: str = "", by: Any = None, **headers: str) -> dict[str, Any]:
-    """An HTTP API event (payload 2.0); `lease_id` is the {id} of the path, `by` the authorizer (none: the local stack)."""
+    """An HTTP API event (payload 2.0); `lease_id` is the {id} of the path, `by` the authorizer (None: the local stack)."""
     method, _, path = route.partition(" ")
     return {
         "routeKey": "$default",
@@ -75,12 +75,12 @@ def an_event(route: str, body: object = None, *, lease_id: str = "", by: Any = N
 
 
 def respond(event: dict[str, Any], pool: Pool, settings: Settings, sessions: Sessions | None = None) -> web.Response:
-    """The response of the lease routes over this pool; errors that are no ApiError are raised."""
+    """The response of the lease routes for this pool; errors other than ApiError are raised."""
 
-    def kept() -> Sessions:
+    def store() -> Sessions:
         return sessions or Sessions(pool.cache, settings.session_idle_seconds, settings.session_life_seconds)
 
     def fail(error: Exception, _: web.Event) -> None:
         raise error
 
-    return router.answer(event, lambda: operations.router(settings, lambda: pool, kept), on_error=fail)
+    return router.answer(event, lambda: operations.router(settings, lambda: pool, store), on_error=fail)

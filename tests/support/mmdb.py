@@ -1,4 +1,4 @@
-"""A MaxMind database of one network, 198.51.0.0/16, as the format's specification 2.0 has it: enough to be read by the real reader."""
+"""Writes a MaxMind database (format 2.0) of one network, 198.51.0.0/16, which the real reader can read."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _MARK = b"\xab\xcd\xefMaxMind.com"
 
 
 def write_database(path: Path, record: dict[str, Any]) -> None:
-    """One file whose addresses of 198.51.0.0/16 have this record, and no other has any."""
+    """Writes a file in which only the addresses of 198.51.0.0/16 have a record, this one."""
     nodes = len(_BITS)
     tree = b""
     for index, bit in enumerate(_BITS):
-        onward = index + 1 if index + 1 < nodes else nodes + 16  # the record begins the data section
-        pair = (nodes, onward) if bit else (onward, nodes)  # `nodes` itself: nothing there
+        next_node = index + 1 if index + 1 < nodes else nodes + 16  # the record is first in the data section
+        pair = (nodes, next_node) if bit else (next_node, nodes)  # `nodes` itself: no record
         tree += b"".join(number.to_bytes(3, "big") for number in pair)
     about = {
         "node_count": nodes, "record_size": 24, "ip_version": 4, "database_type": "Test", "languages": ["en"],

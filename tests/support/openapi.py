@@ -1,4 +1,4 @@
-"""Answers against the API's document: what a route answers is what it says."""
+"""Validates responses against the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from proxypool.manage import openapi
 
 
 def assert_documented(route: str, status: int, body: Any) -> None:
-    """Raises AssertionError or ValidationError where the document knows no such status, or another shape."""
+    """Raises AssertionError for an undocumented status, and ValidationError for a body that violates its schema."""
     document = openapi.checked_in()
     method, _, path = route.partition(" ")
     answers = document["paths"][path][method.lower()]["responses"]
-    assert str(status) in answers, f"{route} says nothing of {status}"
+    assert str(status) in answers, f"{route} does not document {status}"
     answer = answers[str(status)]
     if "$ref" in answer:
         answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]

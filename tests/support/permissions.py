@@ -1,4 +1,4 @@
-"""What the template allows each function, and what a call of AWS needs: both as (resource, action)."""
+"""The permissions in the template by function, and those that a call of AWS requires, as (resource, action)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATEMENTS = {
     "DELETE": "PartiQLDelete",
     "SELECT": "PartiQLSelect",
 }
-_ACTIONS = {  # where the action is not called as the operation
+_ACTIONS = {  # if the action and the operation have different names
     ("sqs", "SendMessageBatch"): "SendMessage",
     ("sqs", "DeleteMessageBatch"): "DeleteMessage",
     ("lambda", "Invoke"): "InvokeFunction",
@@ -39,19 +39,19 @@ def variables(function: str) -> set[str]:
 
 
 def allowed(function: str) -> set[Permission]:
-    """What a function's policy allows, e.g. ("ProxiesTable/index/due", "dynamodb:Query"); conditions are taken as met."""
+    """The permissions of a function, e.g. ("ProxiesTable/index/due", "dynamodb:Query"), as if all conditions were true."""
     found: set[Permission] = set()
-    for policy in [*functions()[function].get("Policies", []), *_attached(functions()[function].get("Role"))]:
-        for statement in _met(policy)["Statement"]:
-            resources, actions = _met(statement)["Resource"], _met(statement)["Action"]
+    for policy in [*functions()[function].get("Policies", []), *_separate_policies(functions()[function].get("Role"))]:
+        for statement in _if_true(policy)["Statement"]:
+            resources, actions = _if_true(statement)["Resource"], _if_true(statement)["Action"]
             for resource in resources if isinstance(resources, list) else [resources]:
                 for action in actions if isinstance(actions, list) else [actions]:
                     found.add((_logical(resource), action))
     return found
 
 
-def _attached(role: Any) -> list[Any]:
-    """The policies that stand apart from a function and name its role."""
+def _separate_policies(role: Any) -> list[Any]:
+    """The policies of a function's role that are resources of their own."""
     if role is None:
         return []
     resources = template.load(ROOT / "template.yaml")["Resources"].values()
@@ -59,8 +59,8 @@ def _attached(role: Any) -> list[Any]:
     return [item["PolicyDocument"] for item in policies if {"Ref": role["Fn::GetAtt"][0]} in item["Roles"]]
 
 
-def needed(settings: Settings, service: str, operation: str, asked: dict[str, Any]) -> Iterator[Permission]:
-    """What one call of AWS needs, its resource as the template's logical id."""
+def needed(settings: Settings, service: str, operation: str, request: dict[str, Any]) -> Iterator[Permission]:
+    """The permissions that one call of AWS requires, with the template's logical id as resource."""
     names = {
         settings.sources_table: "SourcesTable", settings.proxies_table: "ProxiesTable",
         settings.checks_table: "ChecksTable", settings.leases_table: "LeasesTable", settings.state_table: "StateTable",
@@ -68,29 +68,29 @@ def needed(settings: Settings, service: str, operation: str, asked: dict[str, An
         settings.jobs_table: "JobsTable", settings.fetch_queue_url: "FetchQueue", settings.event_bus: "EventBus", settings.judge_secret_arn: "JudgeSecret",
     }  # fmt: skip
     if operation == "BatchExecuteStatement":
-        for statement in asked["Statements"]:
+        for statement in request["Statements"]:
             verb, *words = statement["Statement"].split()
             table = next(word.strip('"') for word in words if word.startswith('"'))
             yield names[table], f"dynamodb:{_STATEMENTS[verb]}"
         return
     action = f"{service}:{_ACTIONS.get((service, operation), operation)}"
     if service == "s3":
-        yield f"BodiesBucket/{asked['Key'].partition('/')[0]}/*", action
+        yield f"BodiesBucket/{request['Key'].partition('/')[0]}/*", action
         return
-    tables = list(asked.get("RequestItems", [])) or [_place(asked)]
+    tables = list(request.get("RequestItems", [])) or [_resource(request)]
     for table in tables:
-        index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
+        index = f"/index/{request['IndexName']}" if "IndexName" in request else ""
         yield names[table] + index, action
 
 
-def _place(asked: dict[str, Any]) -> str:
-    if "Entries" in asked and "QueueUrl" not in asked:
-        return str(asked["Entries"][0]["EventBusName"])
-    return str(next(asked[name] for name in ("TableName", "QueueUrl", "SecretId", "Bucket") if name in asked))
+def _resource(request: dict[str, Any]) -> str:
+    if "Entries" in request and "QueueUrl" not in request:
+        return str(request["Entries"][0]["EventBusName"])
+    return str(next(request[name] for name in ("TableName", "QueueUrl", "SecretId", "Bucket") if name in request))
 
 
-def _met(value: Any) -> Any:
-    """What stands where its condition holds."""
+def _if_true(value: Any) -> Any:
+    """The value, or the branch of an Fn::If whose condition is true."""
     return value["Fn::If"][1] if isinstance(value, dict) and "Fn::If" in value else value
 
 

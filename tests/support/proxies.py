@@ -1,4 +1,4 @@
-"""Proxies on loopback that each do one thing, real judges, and the check context for them."""
+"""Proxies on loopback with one behaviour each, real judges, and a check context for them."""
 
 from __future__ import annotations
 

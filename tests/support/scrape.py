@@ -1,4 +1,4 @@
-"""The parts that a scrape touches, on the emulated AWS, and what came out of it."""
+"""The resources of a scrape on the emulated AWS, and its results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from uuid import uuid4
 from botocore.client import BaseClient
 from proxypool import aws, clock
 from proxypool.aws.queues import ScrapeMessage, decode
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
 from proxypool.sources.api import from_request
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import Scheduler
-from proxypool.sources.scrape.report import Scraped
+from proxypool.sources.scrape.report import ScrapeResult
 from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
 
@@ -32,7 +32,7 @@ from tests.support import servers
 
 
 class Pool:
-    """The parts that a scrape touches, and what came out of it."""
+    """The resources of a scrape, and helpers to run it and to read its results."""
 
     def __init__(self, **overrides: Any) -> None:
         prefix = f"sc{uuid4().hex[:8]}-"
@@ -52,10 +52,10 @@ class Pool:
             allow_files=True,
             **overrides,
         )
-        self.events_url = _tap(prefix)
+        self.events_url = _subscribe(prefix)
         self.sources = SourceTable(self.settings.sources_table)
         self.proxies = ProxyTable(self.settings.proxies_table)
-        self.state = State(self.settings.state_table)
+        self.state = StateTable(self.settings.state_table)
         self.scraper = Scraper(sources=self.sources, proxies=self.proxies, state=self.state, settings=self.settings)
         self.scheduler = Scheduler(self.sources, self.state, self.settings)
 
@@ -66,17 +66,17 @@ class Pool:
         return source_id
 
     def source(self, source_id: str = "list") -> Source:
-        """The source as its row is now."""
+        """The stored source."""
         found = self.sources.get(source_id)
         assert found is not None
         return found
 
-    def scrape(self, source_id: str = "list", *, days: float = 0) -> Scraped:
-        """One run, so many days from now, as the scrape message of scrape_all starts it."""
+    def scrape(self, source_id: str = "list", *, days: float = 0) -> ScrapeResult:
+        """One run, `days` from now, for a message of scrape_all."""
         return self.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now() + timedelta(days=days))
 
-    def scrape_all(self, source_id: str = "list") -> list[Scraped]:
-        """The run and those that follow by its messages, to the end of the list."""
+    def scrape_all(self, source_id: str = "list") -> list[ScrapeResult]:
+        """All runs until the end of the list: the first one, and those of its follow-up messages."""
         message: ScrapeMessage | None = ScrapeMessage(source_id=source_id)
         runs = []
         while message is not None:
@@ -85,7 +85,7 @@ class Pool:
         return runs
 
     def bodies(self, url: str) -> list[str]:
-        """All messages of a queue, taken out."""
+        """The bodies of all messages of a queue, which are deleted."""
         sqs, found = aws.client("sqs"), list[str]()
         while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
             found += [message["Body"] for message in messages]
@@ -94,13 +94,13 @@ class Pool:
         return found
 
     def events(self) -> list[tuple[str, dict[str, Any]]]:
-        """What the bus carried since the last look."""
+        """The events on the bus since the last call, as (type, detail)."""
         found = [json.loads(body) for body in self.bodies(self.events_url)]
         return [(event["detail-type"], event["detail"]) for event in found]
 
 
-def _tap(prefix: str) -> str:
-    """A queue that gets all events of the bus."""
+def _subscribe(prefix: str) -> str:
+    """The URL of a new queue that receives all events of the bus."""
     sqs, events = aws.client("sqs"), aws.client("events")
     url = str(sqs.create_queue(QueueName=prefix + "events")["QueueUrl"])
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -111,14 +111,14 @@ def _tap(prefix: str) -> str:
 
 
 def addresses(count: int, *, start: int = 0) -> str:
-    """Lines of public addresses, each another, 20 of a /24, from the one numbered `start` on."""
+    """Lines with distinct public addresses, 20 of each /24, beginning with number `start`."""
     numbers = range(start, start + count)
     return "".join(f"20.{n // 5_120 % 256}.{n // 20 % 256}.{n % 20 + 1}:8080\n" for n in numbers)
 
 
 @dataclass(slots=True)
 class Calls:
-    """What AWS was asked for: items written and read, calls and seconds by operation."""
+    """Calls of AWS: items written and read, calls and seconds by operation."""
 
     written: int = 0
     read: int = 0
@@ -140,7 +140,7 @@ class Calls:
 
 @contextmanager
 def counted_calls() -> Iterator[Calls]:
-    """Counts all calls of AWS in this process, boto3's and pynamodb's, while the block runs."""
+    """Counts the calls of AWS in this process, by boto3 and pynamodb, while the block runs."""
     calls, make = Calls(), BaseClient._make_api_call
 
     def counting(client: Any, operation: str, request: dict[str, Any]) -> Any:
@@ -157,7 +157,7 @@ def counted_calls() -> Iterator[Calls]:
 
 @dataclass(slots=True)
 class ListServer:
-    """A list behind a URL on loopback: what it answers, and the headers that it was asked with."""
+    """A list at a URL on loopback: its response, and the headers of its requests."""
 
     url: str = ""
     body: bytes = b""
@@ -168,7 +168,7 @@ class ListServer:
 
 @contextmanager
 def list_server() -> Iterator[ListServer]:
-    """Serves a list; the test changes what it answers."""
+    """Serves a list; the test can change the response."""
     there = ListServer()
 
     class Handler(BaseHTTPRequestHandler):

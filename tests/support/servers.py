@@ -1,4 +1,4 @@
-"""The real parts under the tests: a Valkey (single-node cluster, all slots) and the emulated AWS, each on a free port."""
+"""Servers of the tests: a Valkey (single-node cluster, all slots) and the emulated AWS, each on a free port."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
-    """A port on loopback that was free a moment ago."""
+    """A port on loopback that is free at the time of the call."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 @contextmanager
 def valkey_cluster() -> Iterator[str]:
-    """A Valkey that is a cluster of one: cross-slot mistakes show. Yields its URL."""
+    """A Valkey in cluster mode with one node, where cross-slot errors occur. Yields its URL."""
     port = free_port()
     with TemporaryDirectory() as folder:
         command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder,
@@ -49,16 +49,16 @@ def valkey_cluster() -> Iterator[str]:
 
 @contextmanager
 def emulator() -> Iterator[str]:
-    """The emulated AWS, empty. Yields its endpoint; sets the AWS_* variables of this process to it."""
+    """An empty emulated AWS. Yields its endpoint; sets the AWS_* variables of this process."""
     port, access_key = free_port(), new_access_key()
     url = endpoint(port)
-    ours = credentials(access_key) | {"AWS_ENDPOINT_URL": url}
-    before = {name: os.environ.get(name) for name in ours}
+    variables = credentials(access_key) | {"AWS_ENDPOINT_URL": url}
+    before = {name: os.environ.get(name) for name in variables}
     with _process(
         [sys.executable, "-m", "proxypool.local.emulation.patched_emulator"], server_environment(port, access_key)
     ):
         _until(lambda: urllib.request.urlopen(f"{url}/_ministack/health", timeout=1).status == 200)
-        os.environ.update(ours)
+        os.environ.update(variables)
         try:
             yield url
         finally:
@@ -70,7 +70,7 @@ def emulator() -> Iterator[str]:
 
 
 def create_tables(prefix: str = "") -> dict[str, str]:
-    """Creates the tables of template.yaml at the AWS of this process; {logical id: name}, e.g. {"ProxiesTable": "x-ProxiesTable"}."""
+    """Creates the tables of template.yaml; returns {logical id: name}, e.g. {"ProxiesTable": "x-ProxiesTable"}."""
     dynamodb = boto3.client("dynamodb")
     names: dict[str, str] = {}
     for logical, resource in template.load(ROOT / "template.yaml")["Resources"].items():
@@ -115,5 +115,5 @@ def _until(ready: object, seconds: float = 20) -> None:
 
 
 def cluster_client(url: str) -> RedisCluster:
-    """A client of `valkey_cluster`."""
+    """A redis-py client of `valkey_cluster`."""
     return RedisCluster.from_url(url, decode_responses=True)

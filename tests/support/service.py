@@ -1,4 +1,4 @@
-"""A pool's API on loopback that answers from a script, and keeps what it was asked."""
+"""A pool's API on loopback that responds from a script and records its requests."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import Any
 
 @dataclass
 class Service:
-    """`script`: (status, body, headers) per request, or "drop" for a connection that ends without an answer."""
+    """`script`: (status, body, headers) per request, or "drop" for a connection that is closed without a response."""
 
     url: str = ""
     script: list[Any] = field(default_factory=list)
-    asked: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)  # method, path, headers, body
+    requests: list[tuple[str, str, dict[str, str], Any]] = field(default_factory=list)  # method, path, headers, body
 
     @property
     def routes(self) -> list[str]:
-        """What was asked for, e.g. "GET /leases"."""
-        return [f"{method} {path}" for method, path, _, _ in self.asked]
+        """The requested routes, e.g. "GET /leases"."""
+        return [f"{method} {path}" for method, path, _, _ in self.requests]
 
 
 @contextmanager
 def service() -> Iterator[Service]:
-    """A running one."""
-    found = Service()
+    """Runs a service while the block runs."""
+    running = Service()
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"null")
-            found.asked.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-            answer = found.script.pop(0)
-            if answer == "drop":
+            running.requests.append((self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            response = running.script.pop(0)
+            if response == "drop":
                 return
-            status, value, headers = answer
+            status, value, headers = response
             raw = b"" if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             for name, text in {"content-length": str(len(raw)), **headers}.items():
@@ -48,12 +48,12 @@ def service() -> Iterator[Service]:
         do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815  the server's names
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Says nothing."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found.url = f"http://127.0.0.1:{server.server_port}"
+        running.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        yield found
+        yield running
         server.shutdown()
         thread.join()

@@ -1,4 +1,4 @@
-"""A site and the proxies before it, on loopback, in a thread: what the site saw (exit, path, headers) is kept for the tests."""
+"""A site and forward proxies on loopback, in a thread; the site records its requests (exit, path, headers)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reply = tuple[int, dict[str, str], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as the site saw it. Header names in lower case."""
+    """One request received by the site. Header names are in lower case."""
 
     exit_ip: str
     method: str
@@ -25,7 +25,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Site:
-    """A site that answers as `answer` says, and keeps what it saw."""
+    """A site that responds by calling `answer`, and records its requests."""
 
     answer: Callable[[Seen], Reply]
     port: int = 0
@@ -33,11 +33,11 @@ class Site:
 
     @property
     def url(self) -> str:
-        """Where it is, without a path."""
+        """The URL of the site, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one answer."""
+        """Handles one connection with one request."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").rstrip().split("\r\n")
@@ -45,8 +45,8 @@ class Site:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             seen = Seen(writer.get_extra_info("peername")[0], method, path, headers)
             self.seen.append(seen)
-            status, said, body = self.answer(seen)
-            extra = "".join(f"{name}: {value}\r\n" for pair in said.items() for name, value in _each(*pair))
+            status, fields, body = self.answer(seen)
+            extra = "".join(f"{name}: {value}\r\n" for pair in fields.items() for name, value in _lines(*pair))
             writer.write(
                 f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n{extra}\r\n".encode()
                 + body
@@ -60,8 +60,8 @@ class Site:
 
 @dataclass(slots=True)
 class ForwardProxy:
-    """A plain forward proxy that leaves by its own loopback address. `dead` ones drop every connection, those with a `password`
-    want it; a target that cannot be reached is a 502. `hosts` are names that it resolves itself.
+    """A plain forward proxy with its own loopback address as exit. A `dead` one drops every connection, one with a `password`
+    requires it; an unreachable target is a 502. `hosts` maps host names to addresses.
     """
 
     ip: str
@@ -72,7 +72,7 @@ class ForwardProxy:
     hosts: dict[str, str] = field(default_factory=dict)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request on, its answer back."""
+        """Forwards one request and its response."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             if self.dead:
@@ -85,15 +85,15 @@ class ForwardProxy:
             url = urlsplit(target.decode())
             host = self.hosts.get(url.hostname or "", url.hostname)
             try:
-                there, back = await asyncio.open_connection(host, url.port, local_addr=(self.ip, 0))
+                source, sink = await asyncio.open_connection(host, url.port, local_addr=(self.ip, 0))
             except OSError:
                 writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
                 return
             path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-            back.write(head.replace(target, path.encode(), 1))
-            while data := await there.read(65536):
+            sink.write(head.replace(target, path.encode(), 1))
+            while data := await source.read(65536):
                 writer.write(data)
-            back.close()
+            sink.close()
             await writer.drain()
         except (asyncio.IncompleteReadError, OSError):
             pass
@@ -103,7 +103,7 @@ class ForwardProxy:
 
 @contextmanager
 def serving(*sites: Site | ForwardProxy) -> Iterator[None]:
-    """Serves all of them, each on a free port, until the block is left."""
+    """Serves all of them, each on a free port, while the block runs."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -115,7 +115,7 @@ def serving(*sites: Site | ForwardProxy) -> Iterator[None]:
             server = await asyncio.start_server(site.serve, host, site.port)
             site.port = server.sockets[0].getsockname()[1]
             servers.append(server)
-            if isinstance(site, Site):  # another origin of the same site
+            if isinstance(site, Site):  # a second origin of the same site
                 servers.append(await asyncio.start_server(site.serve, "127.0.0.2", site.port))
         return servers
 
@@ -137,6 +137,6 @@ def serving(*sites: Site | ForwardProxy) -> Iterator[None]:
         loop.close()
 
 
-def _each(name: str, value: str) -> list[tuple[str, str]]:
-    """A header of several lines stands as one text with newlines in between."""
+def _lines(name: str, value: str) -> list[tuple[str, str]]:
+    """The lines of a header; a repeated header is one text with newlines between the values."""
     return [(name, line) for line in value.split("\n")]

@@ -1,4 +1,4 @@
-"""An issuer of tokens on loopback, and the events that API Gateway makes of requests with a token."""
+"""An issuer of tokens on loopback, and events of API Gateway for requests with a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY_ID = "key-1"
 
 
 def token_event(route: str, subject: str, body: object = None, *, name: str = "", **claims: str) -> dict[str, Any]:
-    """An HTTP API event (payload 2.0) behind a JWT authorizer: every claim is a text, `scopes` is null where no route asks."""
+    """An HTTP API event (payload 2.0) with a JWT authorizer: claims are strings; `scopes` is null for routes without scopes."""
     method, _, path = route.partition(" ")
     at = int(time.time())  # noqa: TID251 - checked by servers that keep the machine's time
     return {
@@ -74,13 +74,13 @@ def token_event(route: str, subject: str, body: object = None, *, name: str = ""
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """Whoever has its URL can check its tokens."""
+    """An OpenID Connect issuer; its keys are published at its URL."""
 
     url: str
     key: rsa.RSAPrivateKey
 
     def token(self, subject: str, **claims: Any) -> str:
-        """A token of an hour; claims given go before the usual ones."""
+        """A token valid for an hour; `claims` replace the default ones."""
         at = int(time.time())  # noqa: TID251 - checked by servers that keep the machine's time
         body = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": at, "exp": at + 3600} | claims
         text = f"{_coded({'alg': 'RS256', 'typ': 'JWT', 'kid': KEY_ID})}.{_coded(body)}"
@@ -89,7 +89,7 @@ class Issuer:
 
 @contextmanager
 def an_issuer() -> Iterator[Issuer]:
-    """One with a key of its own, which it publishes."""
+    """Runs an issuer with a new key while the block runs."""
     key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
     numbers = key.public_key().public_numbers()
     published = {
@@ -111,7 +111,7 @@ def an_issuer() -> Iterator[Issuer]:
             self.wfile.write(page)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Says nothing."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         url = f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""The clock that tests move, and the option that says where it starts."""
+"""The clock of the tests, and the option that sets its start."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.support.clock import Clock
 NOON = datetime(2028, 5, 17, 12, tzinfo=UTC)
 
 
-def test_the_products_clock_starts_at_the_option(request: pytest.FixtureRequest) -> None:
-    at = datetime.fromisoformat(request.config.getoption("--at"))
+def test_the_clock_starts_at_the_option(request: pytest.FixtureRequest) -> None:
+    start = datetime.fromisoformat(request.config.getoption("--at"))
 
-    assert at <= product.now() < at + timedelta(minutes=5)
+    assert start <= product.now() < start + timedelta(minutes=5)
 
 
-def test_a_clock_that_is_set_stands_still_until_it_is_moved(clock: Clock) -> None:
+def test_a_clock_that_is_set_is_stopped_until_it_is_moved(clock: Clock) -> None:
     clock.set(NOON)
     before = [product.now() for _ in range(2)]
 
@@ -32,26 +32,26 @@ def test_a_clock_that_is_set_stands_still_until_it_is_moved(clock: Clock) -> Non
 
 
 def test_a_clock_that_runs_is_moved_and_runs_on() -> None:
-    one = Clock()
-    one.start(NOON)
+    moved = Clock()
+    moved.start(NOON)
 
-    one.move(seconds=3_600)
+    moved.move(seconds=3_600)
 
-    assert NOON + timedelta(hours=1) <= one.now() <= one.now()
-    assert one.offset == pytest.approx(NOON + timedelta(hours=1) - system(), abs=timedelta(minutes=5))
+    assert NOON + timedelta(hours=1) <= moved.now() <= moved.now()
+    assert moved.offset == pytest.approx(NOON + timedelta(hours=1) - system(), abs=timedelta(minutes=5))
 
 
 def test_a_clock_that_runs_again_does_not_go_back() -> None:
-    one = Clock()
-    one.start(NOON)
-    one.set(NOON + timedelta(hours=1))
+    moved = Clock()
+    moved.start(NOON)
+    moved.set(NOON + timedelta(hours=1))
 
-    one.resume()
+    moved.resume()
 
-    assert one.now() >= NOON + timedelta(hours=1)
+    assert moved.now() >= NOON + timedelta(hours=1)
 
 
 @pytest.mark.parametrize("text", ["noon", "2028-02-30T00:00:00Z", "2028-02-29T23:59:30"])
-def test_an_option_that_is_no_instant_is_refused(text: str) -> None:
+def test_an_option_that_is_not_an_instant_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
         instant(text)

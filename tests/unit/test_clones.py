@@ -1,4 +1,4 @@
-"""What a restored or forked copy of a function's environment must not share: identities and connections (input 87)."""
+"""Restored snapshots of a Lambda environment must not share ids and connections (input 87)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.support.servers import ROOT
 
 NOT_FOR_IDS = {
     "aws/dynamodb.py": "how long to wait before a retry",
-    "jobs/fetch/gate.py": "which place of a domain to try first",
+    "jobs/fetch/gate.py": "which slot of a domain to try first",
     "local/farm/kinds.py": "the demo farm",
 }
-"""Where the generator that copies would share is used, and for what: in ids nowhere."""
+"""Uses of `random`, whose state is part of a snapshot: not for ids."""
 
 IMPORTS_ALL = """
 import importlib.util, pathlib, socket, sys
@@ -34,7 +34,7 @@ print(number + 1)
 """
 
 
-def test_ids_come_from_the_system_and_never_from_a_generator_that_copies_share() -> None:
+def test_ids_come_from_the_operating_system() -> None:
     """Input 87."""
     core = ROOT / "layers/core/proxypool"
     users = {str(path.relative_to(core)) for path in core.rglob("*.py") if _imports(path) & {"random", "uuid"}}
@@ -43,8 +43,8 @@ def test_ids_come_from_the_system_and_never_from_a_generator_that_copies_share()
 
 
 @pytest.mark.enable_socket
-def test_a_function_that_was_loaded_holds_no_connection_and_no_client_yet() -> None:
-    """Input 87: they are made after a restore, at the first call; the whole environment may be missing until then."""
+def test_importing_a_function_creates_no_connection_and_no_client() -> None:
+    """Input 87: they are created after a restore, at the first call; environment variables may be missing until then."""
     environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "HOME") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS_ALL], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120

@@ -1,4 +1,4 @@
-"""The log: structured, masked, bounded."""
+"""Logs: structured, masked, limited in size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def out(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return stream
 
 
-def test_no_credential_reaches_the_log(out: io.StringIO) -> None:
+def test_credentials_are_not_logged(out: io.StringIO) -> None:
     """I19, case 36."""
     log.info("proxy seen", proxy_url="socks5://u-AR:s3cret@h:80", error="GET http://u:s3cret@h/ failed", password="s3cret",
              nested={"authorization": "s3cret", "note": ["http://a:s3cret@b"]})  # fmt: skip
@@ -26,15 +26,15 @@ def test_no_credential_reaches_the_log(out: io.StringIO) -> None:
     assert json.loads(line)["message"] == "proxy seen"
 
 
-def test_a_proxy_in_a_field_shows_its_masked_text(out: io.StringIO) -> None:
-    """I19: a proxy is a tuple, and is not written as one."""
+def test_a_proxy_in_a_field_is_masked(out: io.StringIO) -> None:
+    """I19: a proxy is a tuple, but not logged as one."""
     log.info("proxy seen", proxy=Proxy(Protocol.HTTP, "h.example", 80, "u", "s3cret"), several=[Proxy(Protocol.HTTP, "h.example", 80, "u", "s3cret")])  # fmt: skip
     line = out.getvalue()
     assert "s3cret" not in line
     assert "h.example:80" in line
 
 
-def test_newlines_and_endless_texts_stay_in_one_short_line(out: io.StringIO) -> None:
+def test_line_breaks_and_long_texts_are_one_short_line(out: io.StringIO) -> None:
     """Input 89."""
     log.info("source read", text="a\n\x1b[31mred\n" + "x" * 1_000_000)
     line = out.getvalue()

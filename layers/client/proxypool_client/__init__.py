@@ -7,26 +7,56 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proxypool_client.aio import AsyncPool
-    from proxypool_client.errors import LeaseLost, NoPool, NotAllowed, PoolEmpty, PoolError, Refused, Unreachable
-    from proxypool_client.pool import Lease, Pool
+    from proxypool_client.bans import Finding, Rule, classify_response
+    from proxypool_client.errors import (
+        ApiError,
+        LeaseLost,
+        NoPool,
+        NotAllowed,
+        PoolEmpty,
+        PoolError,
+        Unreachable,
+        VersionConflict,
+    )
+    from proxypool_client.outcome import Outcome
+    from proxypool_client.pool import Lease, Pool, classify_error
+    from proxypool_client.sessions import Session
 
 __all__ = [
+    "ApiError",
     "AsyncPool",
+    "Finding",
     "Lease",
     "LeaseLost",
     "NoPool",
     "NotAllowed",
+    "Outcome",
     "Pool",
     "PoolEmpty",
     "PoolError",
-    "Refused",
+    "Rule",
+    "Session",
     "Unreachable",
+    "VersionConflict",
+    "classify_error",
+    "classify_response",
 ]
+
+_MODULES = {
+    "AsyncPool": "aio",
+    "Finding": "bans",
+    "Lease": "pool",
+    "Outcome": "outcome",
+    "Pool": "pool",
+    "Rule": "bans",
+    "Session": "sessions",
+    "classify_error": "pool",
+    "classify_response": "bans",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Each name is imported when it is first used: an HTTP library costs a command line a quarter of a second."""
+    """Imports each name on first use: importing httpx takes a quarter of a second, and the command line often needs none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    place = {"AsyncPool": "aio", "Lease": "pool", "Pool": "pool"}.get(name, "errors")
-    return getattr(import_module(f"proxypool_client.{place}"), name)
+    return getattr(import_module(f"proxypool_client.{_MODULES.get(name, 'errors')}"), name)

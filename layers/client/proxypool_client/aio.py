@@ -1,4 +1,4 @@
-"""The same pool for asyncio: many leases at once from one event loop."""
+"""The client for asyncio: many leases at once from one event loop."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from typing import Any
 
 import httpx
 
-from proxypool_client.api import TIMEOUT_SECONDS, find_url, read, signed, unreachable
-from proxypool_client.errors import LeaseLost, Refused, Unreachable
-from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, leases_of
-from proxypool_client.sessions import Session, session_of
+from proxypool_client.api import TIMEOUT_SECONDS, find_url, parse_response, signed, unreachable
+from proxypool_client.errors import ApiError, LeaseLost, Unreachable
+from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, parse_leases
+from proxypool_client.sessions import Session, parse_session
 
-CONNECTIONS = 4  # a call takes milliseconds: more at once would only start more functions
-QUEUE_SECONDS = 60.0  # how long a call may wait for one of them
+CONNECTIONS = 4  # a request takes milliseconds: more connections would only start more functions
+QUEUE_SECONDS = 60.0  # how long a request may wait for a connection
 
 
 @dataclass(slots=True)
 class AsyncPool:
-    """A pool of proxies behind its HTTP API; use it in an `async with` block. `headers` of a call name whom it is for."""
+    """A pool of proxies behind its HTTP API; use it in an `async with` block.
+
+    `url` is resolved by `find_url`, `verify` is that of httpx. `headers` are sent with a call in addition.
+    """
 
     url: str = ""
     region: str = ""
@@ -43,11 +46,11 @@ class AsyncPool:
         await self._http.aclose()
 
     async def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        """The answer's JSON (None where it has no body). Raises Refused or one of its kinds, or Unreachable."""
+        """The JSON of the response (None if it has no body). Raises ApiError or a subclass of it, or Unreachable."""
         content = b"" if body is None else json.dumps(body).encode()
         sent = ({"content-type": "application/json"} if content else {}) | dict(headers or {})
         try:
-            answer = await self._http.request(
+            response = await self._http.request(
                 method,
                 self.url + path,
                 content=content,
@@ -55,12 +58,12 @@ class AsyncPool:
             )
         except httpx.HTTPError as error:
             raise unreachable(self.url, error) from error
-        return read(answer)
+        return parse_response(response)
 
     async def acquire(
         self, *, wait_seconds: float = 0.0, headers: Mapping[str, str] | None = None, key: str = "", **filters: Any
     ) -> Lease:
-        """A lease, as `Pool.acquire` gives one. `key` is the idempotency key; a random one where there is none."""
+        """Like `Pool.acquire`. `key` is the idempotency key; by default a random one."""
         return (await self.acquire_many(1, wait_seconds=wait_seconds, headers=headers, key=key, **filters))[0]
 
     async def acquire_many(
@@ -72,32 +75,35 @@ class AsyncPool:
         key: str = "",
         **filters: Any,
     ) -> list[Lease]:
-        """Up to `count` leases in one step, `at_least` (1) of them; else as `acquire`."""
+        """Like `Pool.acquire_many`."""
         body = filters | ({"count": count} if count > 1 else {})
         sent = {**(headers or {}), "idempotency-key": key or secrets.token_hex(16)}
-        end, lost_before = time.monotonic() + wait_seconds, False
+        end, is_retry = time.monotonic() + wait_seconds, False
         while True:
-            asked = time.monotonic()
+            started = time.monotonic()
             try:
-                return leases_of(await self.request("POST", "/leases", body, sent), asked)
+                return parse_leases(await self.request("POST", "/leases", body, sent), started)
             except Unreachable:
-                if lost_before and asked >= end:
+                if is_retry and started >= end:
                     raise
-                lost_before, pause = True, RETRY_SECONDS
-            except Refused as refusal:
-                if refusal.retry_after_seconds is None:
+                is_retry, pause = True, RETRY_SECONDS
+            except ApiError as error:
+                if error.retry_after_seconds is None:
                     raise
-                pause = min(refusal.retry_after_seconds, MAX_PAUSE_SECONDS)
+                pause = min(error.retry_after_seconds, MAX_PAUSE_SECONDS)
                 if time.monotonic() + pause > end:
                     raise
             await asyncio.sleep(pause)
 
     async def release(
-        self, lease: Lease, outcome: str = "", *, headers: Mapping[str, str] | None = None, **told: Any
+        self, lease: Lease, outcome: str = "", *, headers: Mapping[str, str] | None = None, **fields: Any
     ) -> None:
-        """Gives the proxy back, with the outcome where there is one; a lease that is over already is given back, too."""
+        """Releases a lease and reports its outcome, if any; a lease that has ended is not an error.
+
+        `fields` are other members of the request, e.g. `retry_after_seconds`; those that are None are not sent.
+        """
         body = ({"outcome": outcome} if outcome else {}) | {
-            name: value for name, value in told.items() if value is not None
+            name: value for name, value in fields.items() if value is not None
         }
         try:
             await self.request("POST", f"/leases/{lease.id}/release", body, headers)
@@ -107,20 +113,21 @@ class AsyncPool:
     async def release_many(
         self, lease_ids: Sequence[str], outcome: str = "", *, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Gives up to 100 back in one step, all with this outcome; those that are over already are left alone."""
-        told = {"leases": list(lease_ids)} | ({"outcome": outcome} if outcome else {})
-        await self.request("POST", "/leases/release", told, headers)
+        """Releases up to 100 leases in one request, all with this outcome; leases that have ended are ignored."""
+        body = {"leases": list(lease_ids)} | ({"outcome": outcome} if outcome else {})
+        await self.request("POST", "/leases/release", body, headers)
 
     async def session(self, session_id: str, *, headers: Mapping[str, str] | None = None) -> Session | None:
-        """A stored session, None where there is none."""
+        """A stored session, or None."""
         try:
-            return session_of(await self.request("GET", f"/sessions/{session_id}", None, headers))
+            return parse_session(await self.request("GET", f"/sessions/{session_id}", None, headers))
         except LeaseLost:
             return None
 
     async def save(self, session: Session, *, headers: Mapping[str, str] | None = None) -> int:
-        """Stores a session over the version that it was read at (0: a new one) and returns its new version; raises
-        VersionConflict where somebody else was first.
+        """Stores a session if the stored version is still the one that it was read from (0: none); returns the new version.
+
+        Raises VersionConflict if another client saved it first.
         """
-        answer = await self.request("PUT", f"/sessions/{session.id}", session.body(), headers)
-        return int(answer["version"])
+        response = await self.request("PUT", f"/sessions/{session.id}", session.body(), headers)
+        return int(response["version"])

@@ -15,7 +15,7 @@ def system() -> datetime:
 
 
 source: Callable[[], datetime] = system
-"""Where `now` reads. Tests assign a clock of their own."""
+"""The source of `now`; tests replace it."""
 
 
 def now() -> datetime:

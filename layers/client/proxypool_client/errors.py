@@ -1,12 +1,12 @@
-"""What can go wrong between a worker and the pool.
+"""The client's errors.
 
 PoolError
-├── Unreachable       no answer, or none that the pool gives
-├── Refused           an answer other than success; `problem` is its body (RFC 9457)
-│   ├── PoolEmpty     no proxy that fits is free; `reasons` counts why
-│   ├── LeaseLost     the lease (or session) is over, released or was never yours
-│   ├── NotAllowed    no credentials, expired ones, or ones that may not do this
-│   └── VersionConflict  somebody else saved the session first
+├── Unreachable       no response, or not one of the pool
+├── ApiError          an error response; `problem` is its body (RFC 9457)
+│   ├── PoolEmpty     no free proxy matches; `reasons` counts why
+│   ├── LeaseLost     the lease (or session) has expired, was released, or belongs to another owner
+│   ├── NotAllowed    credentials are missing, expired, or not permitted to do this
+│   └── VersionConflict  another client saved the session first
 ├── NoPool            no URL of a pool is configured
 └── SourceFileError   a file of sources, or a list to upload, cannot be read or sent
 """
@@ -18,19 +18,19 @@ from typing import Any
 
 
 class PoolError(Exception):
-    """The root of what this client raises."""
+    """Base class of this client's errors."""
 
 
 class NoPool(PoolError):
-    """Neither an option, nor PROXYPOOL_URL, nor a local stack says where the pool is."""
+    """No URL of a pool: neither as an argument, nor in PROXYPOOL_URL, nor from a local stack."""
 
 
 class Unreachable(PoolError):
-    """The API gave no answer within its time, or one that is not the pool's."""
+    """The API did not respond in time, or the response is not one of the pool."""
 
 
-class Refused(PoolError):
-    """The API said no: `status`, its `problem`, and after how many seconds a retry may help (None: never)."""
+class ApiError(PoolError):
+    """An error response: its HTTP `status`, its `problem`, and its Retry-After in seconds (None: do not retry)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any], retry_after_seconds: int | None = None) -> None:
         super().__init__(
@@ -42,30 +42,30 @@ class Refused(PoolError):
 
     @property
     def type(self) -> str:
-        """The machine-readable kind, e.g. "pool_empty"."""
+        """The machine-readable type, e.g. "pool_empty"; "" if the response has none."""
         return str(self.problem.get("type", ""))
 
 
-class PoolEmpty(Refused):
-    """No proxy that fits is free."""
+class PoolEmpty(ApiError):
+    """No free proxy matches."""
 
     @property
     def reasons(self) -> dict[str, int]:
-        """Why, with counts."""
-        found = self.problem.get("reasons")
-        return dict(found) if isinstance(found, dict) else {}
+        """The number of proxies per reason that excludes them, e.g. {"leased": 3}."""
+        reasons = self.problem.get("reasons")
+        return dict(reasons) if isinstance(reasons, dict) else {}
 
 
-class LeaseLost(Refused):
-    """The lease is over, released, or was never yours: the proxy may be somebody else's now."""
+class LeaseLost(ApiError):
+    """The lease has expired, was released, or belongs to another owner: another holder may have the proxy now."""
 
 
-class NotAllowed(Refused):
-    """The credentials are missing, expired, or may not do this (401 or 403, from the pool or from the gateway before it)."""
+class NotAllowed(ApiError):
+    """The credentials are missing, expired, or not permitted to do this (401 or 403, from the pool or from API Gateway)."""
 
 
-class VersionConflict(Refused):
-    """Somebody else saved the session since it was read: read it again, and save on top."""
+class VersionConflict(ApiError):
+    """Another client saved the session since it was read: read it again, and save the rebased session."""
 
 
 class SourceFileError(PoolError):

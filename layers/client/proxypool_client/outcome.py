@@ -1,4 +1,4 @@
-"""What a request through a leased proxy came to. Standard library only: the lease function knows the same words from here."""
+"""The outcome of a request through a leased proxy. Standard library only: the lease function imports it, too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """What a holder found, as a release or a report takes it."""
+    """The values that a release and a report accept.
+
+    `blocked`, `captcha` and `rate_limited` concern the pair of exit and target; `timeout`, `proxy_error` and `credentials` the
+    proxy; `target_error` and `server_error` the target.
+    """
 
     OK = "ok"
     BLOCKED = "blocked"

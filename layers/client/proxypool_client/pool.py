@@ -1,4 +1,4 @@
-"""Leases for workers: acquire, keep, report, give back."""
+"""The client: acquire, renew, report and release leases."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ import httpx
 
 from proxypool_client import clock
 from proxypool_client.api import TIMEOUT_SECONDS, Api, find_url
-from proxypool_client.errors import PoolError, Refused, Unreachable
+from proxypool_client.errors import ApiError, PoolError, Unreachable
 
-MAX_PAUSE_SECONDS = 30.0
-RETRY_SECONDS = 0.2
-LEAST_SECONDS = 0.1  # of a request, at the very end of a wait
-MARGIN_SECONDS = 2.0  # a lease is let go this much before its end
+MAX_PAUSE_SECONDS = 30.0  # between two attempts, whatever Retry-After says
+RETRY_SECONDS = 0.2  # after a request without a response
+MIN_REQUEST_SECONDS = 0.1  # time limit of the last request of a wait
+EXPIRY_MARGIN_SECONDS = 2.0  # a lease counts as expired this long before its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A proxy that is yours alone until `deadline` (this process's monotonic clock, counted from before the request).
+    """The exclusive right to use a proxy until `deadline` (monotonic clock of this process, counted from before the request).
 
-    With a session, `moved` says that it has just left the proxy it had, or its name at a gateway: the site sees another exit
-    from here on, so what was bound to the old one (a login, a cart) may have to be made anew. It is said once.
+    `moved` is True once after a session moved to another exit: state that the site bound to the old one (a login, a cart) may be
+    lost.
     """
 
     id: str
     proxy_id: str
-    proxy_url: str = field(repr=False)  # holds the password
+    proxy_url: str = field(repr=False)  # contains the password
     protocol: str
     exit_ip: str | None
     country: str | None
@@ -48,13 +48,16 @@ class Lease:
     deadline: float = field(repr=False)
 
     @property
-    def is_over(self) -> bool:
-        """Whether it is time to stop using the proxy."""
-        return time.monotonic() >= self.deadline - MARGIN_SECONDS
+    def is_expired(self) -> bool:
+        """True from two seconds before the end of the lease on: stop using the proxy."""
+        return time.monotonic() >= self.deadline - EXPIRY_MARGIN_SECONDS
 
 
 class Pool:
-    """A pool of proxies behind its HTTP API. `url` is found as `find_url` says; close it, or use it in a `with` block."""
+    """A pool of proxies behind its HTTP API; use it in a `with` block.
+
+    `url` is resolved by `find_url`. `owner` is the caller's name on a local stack; elsewhere the credentials identify the caller.
+    """
 
     def __init__(self, url: str = "", *, owner: str = "") -> None:
         self.api = Api(find_url(url), owner)
@@ -66,101 +69,105 @@ class Pool:
         self.api.close()
 
     def acquire(self, *, wait_seconds: float = 0.0, **filters: Any) -> Lease:
-        """A lease of a proxy that fits `filters` (the members of POST /leases, but for `count`).
+        """A lease of a proxy that matches `filters` (members of POST /leases, except `count`).
 
-        Waits up to `wait_seconds` for one to come free, and not longer; then raises PoolEmpty. 0: it is asked for once. A lost
-        answer is asked for again with the same key, so that it never costs a second lease; raises Unreachable where that fails.
+        Waits up to `wait_seconds` for a free proxy, then raises PoolEmpty; 0 does not wait. A request without a response is
+        retried with the same idempotency key, so that it never leases a second proxy; raises Unreachable if that fails, and
+        another ApiError if the pool rejects the request.
         """
         return self.acquire_many(1, wait_seconds=wait_seconds, **filters)[0]
 
     def acquire_many(self, count: int, *, wait_seconds: float = 0.0, **filters: Any) -> builtins.list[Lease]:
-        """Up to `count` leases in one step, `at_least` (1) of them; else as `acquire`."""
+        """Up to `count` leases in one request, at least `at_least` (default 1) of them; otherwise like `acquire`."""
         body = filters | ({"count": count} if count > 1 else {})
         headers = {"idempotency-key": secrets.token_hex(16)}
         end = time.monotonic() + wait_seconds
-        lost_before = False
+        is_retry = False
         while True:
-            asked = time.monotonic()
-            seconds = min(TIMEOUT_SECONDS, max(LEAST_SECONDS, end - asked)) if wait_seconds else TIMEOUT_SECONDS
+            started = time.monotonic()
+            seconds = min(TIMEOUT_SECONDS, max(MIN_REQUEST_SECONDS, end - started)) if wait_seconds else TIMEOUT_SECONDS
             try:
-                return leases_of(self.api.request("POST", "/leases", body, headers, seconds=seconds), asked)
+                return parse_leases(self.api.request("POST", "/leases", body, headers, seconds=seconds), started)
             except Unreachable:
-                pause, last = RETRY_SECONDS, lost_before or wait_seconds > 0
-                lost_before = True
-                if last and time.monotonic() + pause >= end:
+                pause, is_last = RETRY_SECONDS, is_retry or wait_seconds > 0
+                is_retry = True
+                if is_last and time.monotonic() + pause >= end:
                     raise
-            except Refused as refusal:
-                if refusal.retry_after_seconds is None:
+            except ApiError as error:
+                if error.retry_after_seconds is None:
                     raise
-                pause = min(refusal.retry_after_seconds, MAX_PAUSE_SECONDS)
+                pause = min(error.retry_after_seconds, MAX_PAUSE_SECONDS)
                 if time.monotonic() + pause > end:
                     raise
             time.sleep(pause)
 
     def get(self, lease_id: str) -> Lease:
-        """One of your live leases, e.g. of a process before; raises LeaseLost."""
-        asked = time.monotonic()
-        return _remaining(lease_of(self.api.request("GET", f"/leases/{quote(lease_id, safe='')}"), asked))
+        """One of the caller's live leases, e.g. one of an earlier process; raises LeaseLost."""
+        started = time.monotonic()
+        return _with_remaining_time(
+            parse_lease(self.api.request("GET", f"/leases/{quote(lease_id, safe='')}"), started)
+        )
 
     def list(self) -> builtins.list[Lease]:
-        """Your live leases, soonest end first."""
-        asked = time.monotonic()
-        return [_remaining(lease) for lease in leases_of(self.api.request("GET", "/leases"), asked)]
+        """The caller's live leases, ordered by their end."""
+        started = time.monotonic()
+        return [_with_remaining_time(lease) for lease in parse_leases(self.api.request("GET", "/leases"), started)]
 
     def renew(self, lease: Lease, ttl_seconds: int) -> Lease:
-        """The lease with its new end; raises LeaseLost where it is over."""
-        asked = time.monotonic()
-        found = lease_of(self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds}), asked)
-        # Both count their seconds from the grant: the difference is what the end has moved.
-        return replace(found, deadline=lease.deadline + found.ttl_seconds - lease.ttl_seconds)
+        """The lease, extended to `ttl_seconds` from now; raises LeaseLost if it has ended."""
+        started = time.monotonic()
+        response = self.api.request("POST", f"/leases/{lease.id}/renew", {"ttl_seconds": ttl_seconds})
+        renewed = parse_lease(response, started)
+        # `ttl_seconds` counts from the grant in both, so that the difference is the extension.
+        return replace(renewed, deadline=lease.deadline + renewed.ttl_seconds - lease.ttl_seconds)
 
     def report(self, lease: Lease, outcome: str) -> None:
-        """Tells an outcome and keeps the lease; raises LeaseLost where it is over."""
+        """Reports an outcome without releasing the lease; raises LeaseLost if it has ended."""
         self.api.request("POST", f"/leases/{lease.id}/report", {"outcome": outcome})
 
     def release(self, lease: Lease | str, outcome: str = "") -> None:
-        """Gives the proxy back, with the outcome where there is one; raises LeaseLost where the lease is over."""
-        name = lease if isinstance(lease, str) else lease.id
-        self.api.request("POST", f"/leases/{quote(name, safe='')}/release", {"outcome": outcome} if outcome else {})
+        """Releases a lease (or the id of one) and reports its outcome, if any; raises LeaseLost if it has ended."""
+        lease_id = lease if isinstance(lease, str) else lease.id
+        self.api.request("POST", f"/leases/{quote(lease_id, safe='')}/release", {"outcome": outcome} if outcome else {})
 
     @contextmanager
     def lease(self, *, wait_seconds: float = 0.0, **filters: Any) -> Iterator[Lease]:
-        """A lease for a block, given back at its end: as `ok`, or by `blame` of what the block raised."""
+        """A lease for a block, released at its end: as `ok`, or as `classify_error` of the exception that the block raised."""
         lease = self.acquire(wait_seconds=wait_seconds, **filters)
         outcome = "ok"
         try:
             yield lease
         except BaseException as error:
-            outcome = blame(error)
+            outcome = classify_error(error)
             raise
         finally:
-            with suppress(Refused, Unreachable):  # then it ends at its time
+            with suppress(ApiError, Unreachable):  # then it expires
                 self.release(lease, outcome)
 
 
-def blame(error: BaseException) -> str:
-    """The outcome that an exception of httpx tells of the proxy; "" (none) for what is not the proxy's doing."""
+def classify_error(error: BaseException) -> str:
+    """The outcome of a request that raised `error` of httpx: "timeout", "proxy_error", or "" if the proxy did not cause it."""
     if isinstance(error, httpx.TimeoutException):
         return "timeout"
     return "proxy_error" if isinstance(error, httpx.ProxyError | httpx.NetworkError | httpx.RemoteProtocolError) else ""
 
 
-def leases_of(answer: Any, asked: float) -> builtins.list[Lease]:
-    """One lease or several, as the answer has them."""
-    several = answer.get("leases") if isinstance(answer, dict) else None
-    return [lease_of(one, asked) for one in ([answer] if several is None else several)]
+def parse_leases(response: Any, started: float) -> builtins.list[Lease]:
+    """The leases of a response with one lease or with a list `leases`; otherwise like `parse_lease`."""
+    leases = response.get("leases") if isinstance(response, dict) else None
+    return [parse_lease(lease, started) for lease in ([response] if leases is None else leases)]
 
 
-def lease_of(answer: Any, asked: float) -> Lease:
-    """A lease from the answer to a request that was sent at `asked` (monotonic); raises PoolError where it is none."""
-    if not isinstance(answer, dict) or "id" not in answer:
-        raise PoolError("the pool's answer is not a lease")
-    known = {one.name for one in fields(Lease)}
-    values = {name: value for name, value in answer.items() if name in known}
-    return Lease(**values, deadline=asked + float(answer["ttl_seconds"]))
+def parse_lease(response: Any, started: float) -> Lease:
+    """A lease from the JSON of a response; `started` is when the request began (monotonic). Raises PoolError if it is none."""
+    if not isinstance(response, dict) or "id" not in response:
+        raise PoolError("the response is not a lease")
+    names = {field.name for field in fields(Lease)}
+    values = {name: value for name, value in response.items() if name in names}
+    return Lease(**values, deadline=started + float(response["ttl_seconds"]))
 
 
-def _remaining(lease: Lease) -> Lease:
-    """A lease that was looked up: its seconds began at the grant, so that its end counts, by this machine's clock."""
+def _with_remaining_time(lease: Lease) -> Lease:
+    """A lease read after its grant, with the deadline that follows from `expires_at` and this machine's clock."""
     left = (datetime.fromisoformat(lease.expires_at) - clock.now()).total_seconds()
     return replace(lease, deadline=min(lease.deadline, time.monotonic() + left))

@@ -1,4 +1,4 @@
-"""A session as the pool stores it: cookies, tokens and headers that any worker can go on with."""
+"""A session as the pool stores it: cookies, tokens and headers, usable by any worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proxypool_client.cookies import Jar, from_json, to_json
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """What one login left behind. `version` is the one it was read at, 0 where nothing is stored yet."""
+    """The state of one login. `version` is the stored version that it was read from; 0: not stored yet."""
 
     id: str
     version: int = 0
@@ -25,8 +25,8 @@ class Session:
         cookies = to_json(self.jar.live(now=clock.now().timestamp()))
         return {"version": self.version, "cookies": cookies, "tokens": self.tokens, "headers": self.headers}
 
-    def over(self, newer: Session | None) -> Session:
-        """This session's own changes on top of what somebody else saved meanwhile."""
+    def rebased_on(self, newer: Session | None) -> Session:
+        """This session's own changes, applied to the version that another client saved. None: the stored one was deleted."""
         if newer is None:
             return Session(id=self.id, jar=self.jar, tokens=self.tokens, headers=self.headers)
         jar = self.jar.rebased(newer.jar.cookies.values(), now=clock.now().timestamp())
@@ -39,12 +39,12 @@ class Session:
         )
 
 
-def session_of(answer: Mapping[str, Any]) -> Session:
-    """A session from the answer of GET /sessions/{id}."""
+def parse_session(response: Mapping[str, Any]) -> Session:
+    """A session from the response of GET /sessions/{id}."""
     return Session(
-        id=str(answer["id"]),
-        version=int(answer["version"]),
-        jar=Jar.of(from_json(answer.get("cookies", ()))),
-        tokens=dict(answer.get("tokens", {})),
-        headers=dict(answer.get("headers", {})),
+        id=str(response["id"]),
+        version=int(response["version"]),
+        jar=Jar.from_cookies(from_json(response.get("cookies", ()))),
+        tokens=dict(response.get("tokens", {})),
+        headers=dict(response.get("headers", {})),
     )

@@ -1,6 +1,6 @@
-"""Time, in the three forms that the pool uses: aware UTC datetimes inside, epoch numbers at the edges, ISO 8601 in texts.
+"""Conversions of time: aware UTC datetimes internally, epoch numbers in storage, ISO 8601 in JSON.
 
-`now` is the service's only reading of the wall clock; tests replace what it reads (`proxypool_client.clock.source`).
+`now` is the only place where the service reads the wall clock; tests replace its source (`proxypool_client.clock.source`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def epoch_ms(instant: datetime) -> int:
 
 
 def from_epoch(seconds: float) -> datetime:
-    """The instant that many seconds after 1970, in UTC."""
+    """The UTC datetime of a Unix timestamp."""
     return datetime.fromtimestamp(seconds, UTC)
 
 

@@ -1,38 +1,38 @@
-"""All errors of the package, under one root. An expected result (a failed check, an empty pool) is a value until it leaves by HTTP.
+"""All errors of the package, under one root. Expected results (a failed check, an empty pool) are values; only HTTP turns them into errors.
 
 ProxyPoolError
-├── ConfigurationError        the environment lacks a setting, or has one that cannot be read
-├── AddressRefused            an address, port or URL that the pool does not connect to
-├── MessageError              a queue message that no retry can make readable
-├── AwsError                  a call of AWS failed (aws)
+├── ConfigurationError        an environment variable is missing or cannot be read
+├── AddressRefused            an address, port or URL that the pool must not connect to
+├── MessageError              a queue message that cannot be decoded
+├── AwsError                  a call to AWS failed (aws)
 ├── SendFailed                a queue did not accept some messages (aws.queues)
-├── Throttled                 DynamoDB throttled statements at every retry (aws.dynamodb)
-├── StatementRefused          DynamoDB refused a statement for another reason than its condition (aws.dynamodb)
+├── Throttled                 DynamoDB throttled statements in every attempt (aws.dynamodb)
+├── StatementRefused          DynamoDB refused a statement for another reason than a failed condition (aws.dynamodb)
 ├── ErrorReply                Redis answered a command with an error (leases.redis.connection)
 ├── TransportError            a connection to or through a proxy failed (network.faults)
-├── SourceError               a source could not be fetched or read (a retry may help)
-├── Unusable                  a list that cannot be previewed (sources.preview)
-├── StageFailed               a check ends at this stage (checks.probe.context)
-├── InvalidAnswer             a judge's answer is not accepted (checks.judge.answer)
+├── SourceError               a source could not be fetched or read; a retry may help
+├── PreviewFailed             a list cannot be previewed (sources.preview)
+├── StageFailed               a stage of a check failed (checks.probe.context)
+├── InvalidAnswer             the answer of a judge is not accepted (checks.judge.answer)
 │   └── ContentMismatch · NonceMissing · ForgedAnswer · ReplayedAnswer · TamperedAnswer · UnsignedAnswer
-├── RequestRefused            a job's request is not sent (jobs.fetch.page)
-├── FetchFailed               a job's page did not arrive (jobs.fetch.page)
-├── RateLimited               a domain has no turn soon (jobs.fetch.gate)
-├── Requeue                   a job has to wait for a proxy or a turn (jobs.run)
-├── TransformError            a page is not what its transform reads (jobs.transforms)
-├── ResultTooLarge            a job's result is over the bound (jobs.store.result)
-├── LocalStackError           the stack on this machine (local.process)
+├── RequestRefused            the request of a job was not sent (jobs.fetch.page)
+├── FetchFailed               the page of a job could not be fetched (jobs.fetch.page)
+├── RateLimited               the rate limit of a domain is exhausted (jobs.fetch.gate)
+├── Requeue                   a job has to wait for a proxy or a rate limit (jobs.run)
+├── TransformError            a transform cannot read its page (jobs.transforms)
+├── ResultTooLarge            the result of a job exceeds the size limit (jobs.store.result)
+├── LocalStackError           the local stack failed (local.process)
 │   └── ApiRefused
-├── Denied                    a request that the local stack refuses (local.emulation.guard)
-├── SocksRefused              the farm's proxy refuses a client (local.farm.socks)
-└── ApiError                  leaves the API as problem details; each class has its own status
+├── Denied                    the local stack refuses a request (local.emulation.guard)
+├── SocksRefused              a proxy of the farm refuses a client (local.farm.socks)
+└── ApiError                  an error response of the API (problem details); each class has its own status
     ├── 400 NotJson · 401 Unidentified · 403 Forbidden · 404 NotFound · 405 MethodNotAllowed
     ├── 409 PoolEmpty · IdempotencyConflict · VersionConflict
     ├── 413 TooLarge · 415 UnsupportedMediaType · 422 Invalid · 429 QuotaExceeded
     └── 503 Rebuilding · Paused · Unavailable (and its NoAnswer: Redis did not answer, leases.redis.cache)
 
-What only the command line raises is under `proxypool_client.errors.PoolError`. In `tests/unit/test_errors.py` the tree is compared with
-the classes.
+Errors of the command line are under `proxypool_client.errors.PoolError`. `tests/unit/test_errors.py` compares this tree with the
+classes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 MAX_RETRY_AFTER_SECONDS = 30
-RETRY_AFTER_SECONDS = 5  # where nothing better is known
+RETRY_AFTER_SECONDS = 5  # the default
 
 
 class ProxyPoolError(Exception):
@@ -57,7 +57,7 @@ class ConfigurationError(ProxyPoolError):
 
 
 class MessageError(ProxyPoolError):
-    """A message is not what its queue carries; it goes to the dead-letter queue with this reason."""
+    """A message cannot be decoded; it is moved to the dead-letter queue with this reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -83,7 +83,7 @@ class SourceError(ProxyPoolError):
 
 
 class ApiError(ProxyPoolError):
-    """An answer other than success: `status`, `type` (stable, machine-readable) and `title` are the class's."""
+    """An error response of the API. Each class has a `status`, a `type` (stable, machine-readable) and a `title`."""
 
     status: ClassVar[int]
     type: ClassVar[str]
@@ -99,11 +99,11 @@ class ApiError(ProxyPoolError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The answer's headers: Retry-After in whole seconds, where it is known when a retry may help."""
+        """The response headers: Retry-After in whole seconds, if set."""
         return {} if self.retry_after_seconds is None else {"retry-after": str(self.retry_after_seconds)}
 
     def problem(self) -> dict[str, Any]:
-        """The body of the answer: problem details (RFC 9457) with this error's own members beside the standard ones."""
+        """The response body: problem details (RFC 9457) with the extra members of this error."""
         body: dict[str, Any] = {"type": self.type, "title": self.title, "status": self.status}
         if self.detail:
             body["detail"] = self.detail
@@ -111,13 +111,13 @@ class ApiError(ProxyPoolError):
 
 
 class NotJson(ApiError):
-    """The body is not the JSON object that the route reads."""
+    """The body is not a valid JSON object."""
 
     status, type, title = 400, "not_json", "The body is not a JSON object"
 
 
 class UnsupportedMediaType(ApiError):
-    """The body has a content type other than JSON, or none: what a web page can send without asking."""
+    """The content type is missing or not JSON; a web page can send such a request without a CORS preflight."""
 
     status, type, title = 415, "unsupported_media_type", "The content type is not application/json"
 
@@ -129,19 +129,19 @@ class Unidentified(ApiError):
 
 
 class Forbidden(ApiError):
-    """The owner may not do this."""
+    """The caller lacks the permission."""
 
     status, type, title = 403, "forbidden", "The caller may not do this"
 
 
 class NotFound(ApiError):
-    """Unknown, another owner's, expired or released: the same answer for all four, so that nobody can tell which."""
+    """Unknown, owned by another owner, expired or released. The response is the same for all four, so that it discloses nothing."""
 
     status, type, title = 404, "not_found", "Not found"
 
 
 class MethodNotAllowed(ApiError):
-    """The path exists, but not with this method; `allow` are its methods."""
+    """The path exists, but not with this method; `allow` lists its methods."""
 
     status, type, title = 405, "method_not_allowed", "Method not allowed"
 
@@ -151,12 +151,12 @@ class MethodNotAllowed(ApiError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Allow, as HTTP asks for."""
+        """The Allow header that HTTP requires."""
         return {"allow": self.allow}
 
 
 class PoolEmpty(ApiError):
-    """No proxy that fits is free; the counts say why."""
+    """No proxy that matches the request is free; `reasons` counts why."""
 
     status, type, title = 409, "pool_empty", "No proxy that fits is free"
 
@@ -168,19 +168,19 @@ class IdempotencyConflict(ApiError):
 
 
 class VersionConflict(ApiError):
-    """The row was changed since the caller read it."""
+    """The row was changed since the caller read it, or it already exists."""
 
     status, type, title = 409, "version_conflict", "Version conflict"
 
 
 class TooLarge(ApiError):
-    """The body is larger than the route reads."""
+    """The body is larger than the limit of the route."""
 
     status, type, title = 413, "too_large", "The body is too large"
 
 
 class Invalid(ApiError):
-    """Fields of the request are not what they must be: `errors` names each."""
+    """Fields of the request are invalid; `errors` names each."""
 
     status, type, title = 422, "invalid", "The request has invalid fields"
 
@@ -189,7 +189,7 @@ class Invalid(ApiError):
 
 
 class QuotaExceeded(ApiError):
-    """The owner holds as many leases as it may."""
+    """The owner holds the maximum number of leases."""
 
     status, type, title = 429, "quota", "The owner's quota is used up"
 
@@ -201,12 +201,12 @@ class Rebuilding(ApiError):
 
 
 class Unavailable(ApiError):
-    """A service that the answer needs cannot be reached."""
+    """A service that the request needs cannot be reached."""
 
     status, type, title = 503, "unavailable", "The pool cannot be reached"
 
 
 class Paused(ApiError):
-    """The operator has stopped the pool."""
+    """The operator has paused the pool."""
 
     status, type, title = 503, "paused", "The pool is paused"

@@ -1,4 +1,4 @@
-"""The door to DynamoDB on the emulated AWS: what each kind of write answers, and models bound to several tables."""
+"""Access to DynamoDB on the emulated AWS: results of each kind of write, and models bound to several tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from proxypool import aws
 from proxypool.aws import dynamodb
-from proxypool.aws.dynamodb import StatementRefused, Throttled, bind, execute, execute_each, insert, took, update
-from proxypool.aws.state import State, StateItem
+from proxypool.aws.dynamodb import StatementRefused, Throttled, bind, execute, execute_each, insert, try_write, update
+from proxypool.aws.state import StateItem, StateTable
 from pynamodb.exceptions import UpdateError
 
 from tests.support.servers import create_tables
@@ -23,13 +23,13 @@ def states(aws_endpoint: str) -> tuple[str, str]:
 
 
 def item(table_name: str, name: str) -> dict[str, Any]:
-    """An item in DynamoDB's own JSON; empty where there is none."""
-    found = aws.client("dynamodb").get_item(TableName=table_name, Key={"name": {"S": name}}, ConsistentRead=True)
-    return dict(found.get("Item", {}))
+    """An item as DynamoDB JSON; empty if it does not exist."""
+    response = aws.client("dynamodb").get_item(TableName=table_name, Key={"name": {"S": name}}, ConsistentRead=True)
+    return dict(response.get("Item", {}))
 
 
 def test_one_process_has_a_model_for_each_table(states: tuple[str, str]) -> None:
-    first, second = (State(name) for name in states)
+    first, second = (StateTable(name) for name in states)
 
     first.put("fact", 1)
     second.put("fact", 2)
@@ -44,26 +44,26 @@ def test_a_bound_model_raises_the_errors_of_its_model(states: tuple[str, str]) -
         bind(StateItem, states[0]).get("missing")
 
 
-def test_a_conditional_write_says_whether_it_took(states: tuple[str, str]) -> None:
+def test_a_conditional_write_returns_false_if_its_condition_failed(states: tuple[str, str]) -> None:
     row = bind(StateItem, states[0])("conditional", number=1)
     absent = StateItem.name.does_not_exist()
 
-    assert took(lambda: row.save(condition=absent))
-    assert not took(lambda: row.save(condition=absent))
-    assert not took(lambda: row.update(actions=[StateItem.number.set(5)], condition=StateItem.number == 2))
-    assert not took(lambda: row.delete(condition=StateItem.number == 2))
+    assert try_write(lambda: row.save(condition=absent))
+    assert not try_write(lambda: row.save(condition=absent))
+    assert not try_write(lambda: row.update(actions=[StateItem.number.set(5)], condition=StateItem.number == 2))
+    assert not try_write(lambda: row.delete(condition=StateItem.number == 2))
     assert item(states[0], "conditional")["number"] == {"N": "1"}
 
 
 def test_a_write_that_fails_for_another_reason_raises(aws_endpoint: str) -> None:
-    """A table that is not there is no failed condition."""
+    """A missing table is not a failed condition."""
     missing = bind(StateItem, f"missing-{uuid4().hex[:8]}")("x")
 
     with pytest.raises(UpdateError):
-        took(lambda: missing.update(actions=[StateItem.number.set(5)]))
+        try_write(lambda: missing.update(actions=[StateItem.number.set(5)]))
 
 
-def test_a_statement_is_applied_where_all_its_conditions_hold(states: tuple[str, str]) -> None:
+def test_a_statement_is_applied_if_all_conditions_hold(states: tuple[str, str]) -> None:
     """Sets, adds, removes and each kind of value in one statement."""
     name = states[0]
     assert execute([insert(name, {"name": "s", "number": 1, "asked": 2, "value": {"S": "old"}})]) == [True]
@@ -86,17 +86,17 @@ def test_a_statement_is_applied_where_all_its_conditions_hold(states: tuple[str,
     assert item(name, "missing") == {}
 
 
-def test_more_statements_than_a_call_takes_are_answered_in_order(states: tuple[str, str]) -> None:
-    name, taken = states[0], f"n{uuid4().hex[:8]}"
-    wanted = [insert(name, {"name": f"{taken}{number // 2}"}) for number in range(60)]
+def test_results_of_several_calls_are_in_order(states: tuple[str, str]) -> None:
+    name, prefix = states[0], f"n{uuid4().hex[:8]}"
+    statements = [insert(name, {"name": f"{prefix}{number // 2}"}) for number in range(60)]
 
-    assert execute(wanted) == [True, False] * 30
+    assert execute(statements) == [True, False] * 30
 
 
-def test_a_refused_statement_is_its_own_error(states: tuple[str, str]) -> None:
-    """Its neighbours are applied."""
-    name, taken = states[0], f"r{uuid4().hex[:8]}"
-    rows = [insert(name, {"name": taken}), (f'UPDATE "{name}" SET x = ?', [{"N": "1"}])]
+def test_a_refused_statement_fails_alone(states: tuple[str, str]) -> None:
+    """The others are applied."""
+    name, prefix = states[0], f"r{uuid4().hex[:8]}"
+    rows = [insert(name, {"name": prefix}), (f'UPDATE "{name}" SET x = ?', [{"N": "1"}])]
 
     applied, refused = execute_each(rows)
 
@@ -107,12 +107,32 @@ def test_a_refused_statement_is_its_own_error(states: tuple[str, str]) -> None:
         execute(rows)
 
 
-def test_throttled_statements_are_retried_alone_and_in_the_end_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits, asked = list[float](), list[int]()
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ThrottlingError",
+        "ProvisionedThroughputExceeded",
+        "RequestLimitExceeded",
+        "TransactionConflict",
+        "InternalServerError",
+    ],
+)
+def test_a_transient_error_of_a_statement_is_retried(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    codes = iter([[code], [""]])
+    monkeypatch.setattr(dynamodb, "_codes", lambda _: next(codes))
+    monkeypatch.setattr("proxypool.aws.dynamodb.time.sleep", lambda _: None)
+
+    assert execute_each([("", [])]) == [True]
+
+
+def test_throttled_statements_are_retried_alone_and_reported_after_the_last_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits, sizes = list[float](), list[int]()
 
     def codes(statements: Any) -> list[str]:
-        asked.append(len(statements))
-        return [text if len(asked) < 4 or text != "ThrottlingError" else "" for text, _ in statements]
+        sizes.append(len(statements))
+        return [text if len(sizes) < 4 or text != "ThrottlingError" else "" for text, _ in statements]
 
     monkeypatch.setattr(dynamodb, "_codes", codes)
     monkeypatch.setattr("proxypool.aws.dynamodb.time.sleep", waits.append)
@@ -124,7 +144,7 @@ def test_throttled_statements_are_retried_alone_and_in_the_end_reported(monkeypa
     ]
 
     assert execute_each(rows[:3]) == [True, True, False]
-    assert (asked, waits) == ([3, 1, 1, 1], sorted(waits))
+    assert (sizes, waits) == ([3, 1, 1, 1], sorted(waits))
     with pytest.raises(Throttled) as raised:
         execute_each(rows)
     assert raised.value.count == 1

@@ -173,7 +173,7 @@ def test_an_invalid_target_rule_is_rejected(manager: tuple[Manager, Validator], 
 
 def test_a_freeze_is_shown_and_ended_through_the_settings(manager: tuple[Manager, Validator]) -> None:
     admin, validator = manager
-    validator.state.put(FROZEN, {"sweep_id": "a", "asked": 40, "failed": 40, "at": "2026-11-30T12:00:00.000Z"})
+    validator.state.put(FROZEN, {"sweep_id": "a", "checked": 40, "failed": 40, "at": "2026-11-30T12:00:00.000Z"})
 
     assert admin.operator_settings()["frozen"]["failed"] == 40
     assert admin.change_settings({"frozen": False})["frozen"] is None

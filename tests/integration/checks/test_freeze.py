@@ -87,7 +87,7 @@ def test_a_freeze_is_published_once_applies_to_small_batches_and_ends_with_a_hea
         (event,) = [detail for name, detail in events_until_now() if name == "scores.frozen"]
 
     jsonschema.validate(event, _schema("scores.frozen"))
-    assert (event["asked"], event["failed"]) == (40, 40)
+    assert (event["checked"], event["failed"]) == (40, 40)
     assert frozen_after_two is not None
     assert validator.state.get(FROZEN) is None
     assert all(

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.sweep import Sweep
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Kind
@@ -32,7 +32,7 @@ def sweep(aws_endpoint: str) -> Sweep:
     proxies.upsert_many(
         [a_proxy(number) for number in range(1, 6)], source_id="a", kind=Kind.UNKNOWN, tags=frozenset(), now=NOW
     )
-    return Sweep(proxies, State(tables["StateTable"]), Settings(validate_queue_url=queue, sweep_page=2))
+    return Sweep(proxies, StateTable(tables["StateTable"]), Settings(validate_queue_url=queue, sweep_page=2))
 
 
 def run_sweep(sweep: Sweep, max_proxies: int) -> dict[str, int]:

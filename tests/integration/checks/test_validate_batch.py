@@ -19,7 +19,7 @@ import pytest
 from proxypool import aws, clock
 from proxypool.aws import queues
 from proxypool.aws.queues import ValidateMessage
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.probe import pipeline
 from proxypool.checks.prune import Pruner
 from proxypool.checks.sweep import Sweep
@@ -75,7 +75,10 @@ def validator(aws_endpoint: str, loopback: Any) -> Validator:
         validate_queue_url=queue, check_stage_seconds=10, check_total_seconds=20, check_connect_seconds=10,
     )  # fmt: skip
     return Validator(
-        ProxyTable(tables["ProxiesTable"]), ChecksTable(tables["ChecksTable"]), State(tables["StateTable"]), settings
+        ProxyTable(tables["ProxiesTable"]),
+        ChecksTable(tables["ChecksTable"]),
+        StateTable(tables["StateTable"]),
+        settings,
     )
 
 

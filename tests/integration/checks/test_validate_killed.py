@@ -23,7 +23,7 @@ from proxypool.proxies.record import ProxyRecord, due_shards
 
 from tests.support.builders import NOW
 from tests.support.checks import a_validator, add_records, at_time, messages, returning, stub_checks
-from tests.support.stack import until
+from tests.support.stack import wait_until
 
 CALLS = 40  # more than a batch makes
 STEPS = 80  # more network steps than two checks and the probes of the judge take
@@ -176,7 +176,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     ]
     with subprocess.Popen([*command, "-n", "2", "--mix", "fast=1,captive=1"]) as process:
         try:
-            until(lambda: (folder / "farm.json").exists())
+            wait_until(lambda: (folder / "farm.json").exists())
             yield json.loads((folder / "farm.json").read_text())
         finally:
             process.terminate()

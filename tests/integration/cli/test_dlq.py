@@ -1,4 +1,4 @@
-"""Dead letters from the command line: of the local stack, and of a deployed one by its name, on the emulated AWS."""
+"""`proxypool dlq` with the local stack and with a deployed one, on the emulated AWS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, NoRegionError
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.cli.app import app
 from proxypool.local.state_folder import write_private
 from proxypool.tasks.retry import reason_name
@@ -29,31 +29,31 @@ QUEUES = ("Scrape", "ScrapeDeadLetter", "Validate", "ValidateDeadLetter", "Fetch
 
 
 @dataclass
-class Stack:
-    """A stack of queues and its outputs."""
+class QueueStack:
+    """The queues of a stack, and its outputs."""
 
     name: str
     outputs: dict[str, str]
 
-    def letter(self, queue: str, body: str, reason: str = "") -> str:
-        """Puts a message into a dead-letter queue, with what its last try said."""
+    def send_dead_letter(self, queue: str, body: str, reason: str = "") -> str:
+        """Sends a message to a dead-letter queue, with the reason of its last failure."""
         sent = boto3.client("sqs").send_message(QueueUrl=self.outputs[f"{queue}DeadLetterQueueUrl"], MessageBody=body)
         if reason:
-            State(self.outputs["StateTable"]).put(reason_name(sent["MessageId"]), {"reason": reason})
+            StateTable(self.outputs["StateTable"]).put(reason_name(sent["MessageId"]), {"reason": reason})
         return str(sent["MessageId"])
 
-    def waiting(self, queue: str) -> list[str]:
-        """The bodies in a queue, taken out."""
+    def receive_all(self, queue: str) -> list[str]:
+        """Receives all messages of a queue; returns their bodies."""
         url, sqs = self.outputs[f"{queue}QueueUrl"], boto3.client("sqs")
-        found: list[str] = []
+        bodies: list[str] = []
         while page := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
-            found += [message["Body"] for message in page]
-        return found
+            bodies += [message["Body"] for message in page]
+        return bodies
 
 
 @pytest.fixture(autouse=True)
 def _own_environment() -> Iterator[None]:
-    """What a command sets for its process ends with the test."""
+    """Restores the environment variables that a command sets."""
     before = dict(os.environ)
     aws.client.cache_clear()
     yield
@@ -63,8 +63,8 @@ def _own_environment() -> Iterator[None]:
 
 
 @pytest.fixture
-def stack(aws_endpoint: str) -> Stack:
-    """A deployed one: made by CloudFormation, known by its outputs."""
+def stack(aws_endpoint: str) -> QueueStack:
+    """A stack deployed by CloudFormation."""
     name = f"d{uuid4().hex[:8]}"
     state = create_tables(f"{name}-")["StateTable"]
     resources = {f"{queue}Queue": {"Type": "AWS::SQS::Queue"} for queue in QUEUES}
@@ -73,25 +73,28 @@ def stack(aws_endpoint: str) -> Stack:
     formation = boto3.client("cloudformation")
     formation.create_stack(StackName=name, TemplateBody=json.dumps(body))
     end = time.monotonic() + 90
-    while (found := formation.describe_stacks(StackName=name)["Stacks"][0])["StackStatus"] != "CREATE_COMPLETE":
+    while (description := formation.describe_stacks(StackName=name)["Stacks"][0])["StackStatus"] != "CREATE_COMPLETE":
         assert time.monotonic() < end
         time.sleep(0.05)
-    return Stack(name, {one["OutputKey"]: one["OutputValue"] for one in found["Outputs"]})
+    return QueueStack(name, {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]})
 
 
 def run(*words: str) -> Any:
-    """What a command answered."""
+    """Runs a command."""
     return CliRunner().invoke(app, ["dlq", *words])
 
 
-def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay(stack: Stack) -> None:
-    """Input 74: what failed for good, and why."""
-    first, second = stack.letter("Scrape", "not JSON", "not JSON"), stack.letter("Validate", '{"v":1}')
-    third = stack.letter("Fetch", '{"v":1}', "TimeoutError")
+def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons(stack: QueueStack) -> None:
+    """Input 74: listing does not remove them."""
+    first, second = (
+        stack.send_dead_letter("Scrape", "not JSON", "not JSON"),
+        stack.send_dead_letter("Validate", '{"v":1}'),
+    )
+    third = stack.send_dead_letter("Fetch", '{"v":1}', "TimeoutError")
 
     for _ in range(2):
-        found = json.loads(run("list", "--stack", stack.name, "--json").stdout)["messages"]
-        assert found == [
+        messages = json.loads(run("list", "--stack", stack.name, "--json").stdout)["messages"]
+        assert messages == [
             {"queue": "scrape", "message_id": first, "body": "not JSON", "reason": "not JSON"},
             {"queue": "validate", "message_id": second, "body": '{"v":1}', "reason": ""},
             {"queue": "fetch", "message_id": third, "body": '{"v":1}', "reason": "TimeoutError"},
@@ -101,45 +104,45 @@ def test_dead_letters_of_a_deployed_stack_are_listed_with_their_reasons_and_stay
     )
 
 
-def test_a_redrive_sends_every_message_back_to_its_queue(stack: Stack) -> None:
-    """I13: nothing is lost on the way, nothing stays behind."""
+def test_a_redrive_moves_every_message_back_to_its_queue(stack: QueueStack) -> None:
+    """I13: no message is lost or left in a dead-letter queue."""
     for number in range(12):
-        stack.letter("Validate", f"v{number}")
-    stack.letter("Scrape", "s")
-    stack.letter("Fetch", "f")
+        stack.send_dead_letter("Validate", f"v{number}")
+    stack.send_dead_letter("Scrape", "s")
+    stack.send_dead_letter("Fetch", "f")
 
-    found = run("redrive", "--stack", stack.name, "--yes", "--json")
+    result = run("redrive", "--stack", stack.name, "--yes", "--json")
 
-    assert json.loads(found.stdout) == {"redriven": 14}
-    assert sorted(stack.waiting("Validate")) == sorted(f"v{number}" for number in range(12))
-    assert stack.waiting("Scrape") == ["s"]
-    assert stack.waiting("Fetch") == ["f"]
+    assert json.loads(result.stdout) == {"redriven": 14}
+    assert sorted(stack.receive_all("Validate")) == sorted(f"v{number}" for number in range(12))
+    assert stack.receive_all("Scrape") == ["s"]
+    assert stack.receive_all("Fetch") == ["f"]
     for queue in ("Scrape", "Validate", "Fetch"):
-        assert stack.waiting(f"{queue}DeadLetter") == []
+        assert stack.receive_all(f"{queue}DeadLetter") == []
 
 
-def test_a_redrive_of_a_deployed_stack_asks_first(stack: Stack) -> None:
-    """Where nobody can answer, nothing is done."""
-    stack.letter("Scrape", "s")
+def test_a_redrive_of_a_deployed_stack_requires_confirmation(stack: QueueStack) -> None:
+    """Without a terminal and --yes nothing is done."""
+    stack.send_dead_letter("Scrape", "s")
 
-    found = run("redrive", "--stack", stack.name)
+    result = run("redrive", "--stack", stack.name)
 
-    assert found.exit_code == Exit.USAGE
-    assert "--yes" in found.stderr
-    assert stack.waiting("ScrapeDeadLetter") == ["s"]
+    assert result.exit_code == Exit.USAGE
+    assert "--yes" in result.stderr
+    assert stack.receive_all("ScrapeDeadLetter") == ["s"]
 
 
-def test_the_local_stack_of_a_folder_above_is_found(
-    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aws_endpoint: str
+def test_the_local_stack_of_a_parent_folder_is_used(
+    stack: QueueStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aws_endpoint: str
 ) -> None:
-    """Its own endpoint and keys are used, whatever the environment says."""
+    """Its endpoint and keys take precedence over the environment."""
     file = tmp_path / ".local" / "stack.json"
     file.parent.mkdir(mode=0o700)
-    found = {"endpoint_url": aws_endpoint, "access_key": os.environ["AWS_ACCESS_KEY_ID"], "outputs": stack.outputs}
-    write_private(file, json.dumps({"api_url": "http://127.0.0.1:1", **found}))
+    values = {"endpoint_url": aws_endpoint, "access_key": os.environ["AWS_ACCESS_KEY_ID"], "outputs": stack.outputs}
+    write_private(file, json.dumps({"api_url": "http://127.0.0.1:1", **values}))
     (tmp_path / "deep" / "down").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "deep" / "down")
-    stack.letter("Scrape", "s")
+    stack.send_dead_letter("Scrape", "s")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOTHER")
     aws.client.cache_clear()
@@ -150,7 +153,7 @@ def test_the_local_stack_of_a_folder_above_is_found(
     assert sent.stdout == "redriven\t1\n"
 
 
-def test_a_stack_that_is_not_there_and_one_that_is_no_pool(stack: Stack) -> None:
+def test_a_missing_stack_and_one_of_another_kind_are_errors(stack: QueueStack) -> None:
     missing = run("list", "--stack", "no-such-stack")
     boto3.client("cloudformation").create_stack(
         StackName=f"{stack.name}x", TemplateBody=json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
@@ -163,24 +166,24 @@ def test_a_stack_that_is_not_there_and_one_that_is_no_pool(stack: Stack) -> None
     assert "no output" in json.loads(other.stderr)["title"]
 
 
-def refused(code: str) -> ClientError:
-    """What AWS says."""
-    return ClientError({"Error": {"Code": code, "Message": "said\nso"}}, "DescribeStacks")
+def client_error(code: str) -> ClientError:
+    """An error response of AWS."""
+    return ClientError({"Error": {"Code": code, "Message": "two\nlines"}}, "DescribeStacks")
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
         (NoCredentialsError(), Exit.CREDENTIALS),
-        (refused("ExpiredToken"), Exit.CREDENTIALS),
-        (refused("AccessDenied"), Exit.CREDENTIALS),
+        (client_error("ExpiredToken"), Exit.CREDENTIALS),
+        (client_error("AccessDenied"), Exit.CREDENTIALS),
         (NoRegionError(), Exit.USAGE),
         (EndpointConnectionError(endpoint_url="https://x"), Exit.UNREACHABLE),
-        (refused("Throttling"), Exit.FAILED),
+        (client_error("Throttling"), Exit.FAILED),
     ],
-    ids=["no credentials", "expired", "denied", "no region", "no answer", "throttled"],
+    ids=["no credentials", "expired", "denied", "no region", "no response", "throttled"],
 )
-def test_what_aws_refuses_is_one_line_and_a_code_of_its_own(
+def test_an_aws_error_is_one_line_with_its_exit_code(
     aws_endpoint: str, monkeypatch: pytest.MonkeyPatch, error: Exception, code: Exit
 ) -> None:
     def refuse(*_: object) -> None:
@@ -188,7 +191,7 @@ def test_what_aws_refuses_is_one_line_and_a_code_of_its_own(
 
     monkeypatch.setattr(BaseClient, "_make_api_call", refuse)
 
-    found = run("list", "--stack", "pool")
+    result = run("list", "--stack", "pool")
 
-    assert (found.exit_code, found.stdout) == (code, "")
-    assert len(found.stderr.splitlines()) == 1
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert len(result.stderr.splitlines()) == 1

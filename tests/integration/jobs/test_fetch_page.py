@@ -1,4 +1,4 @@
-"""The ETL worker on real parts: leases on Valkey, rows on the emulated AWS, proxies and a site on loopback."""
+"""The ETL worker: leases on Valkey, rows on the emulated AWS, proxies and a site on loopback."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from proxypool.leases.pool import Request
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.proxies.record import LeaseFacts
 
-from tests.support.jobs import World, a_world, page
+from tests.support.jobs import JobEnvironment, job_environment, page
 from tests.support.leases import a_record
 from tests.support.site import Reply, Seen
 
 HTML = {"content-type": "text/html"}
 
 
-def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str, aws_endpoint: str) -> None:
-    """I12: fetched, stored, given back; a second delivery changes nothing (input 71)."""
-    with a_world(valkey_url) as world:
+def test_a_page_is_fetched_through_a_leased_proxy_and_stored_once(valkey_url: str, aws_endpoint: str) -> None:
+    """I12: fetched, stored, released; a second delivery has no effect (input 71)."""
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/a", transform={"name": "html", "fields": {"title": "h1"}})
 
         first, second = world.work(job_id), world.work(job_id)
@@ -44,12 +44,10 @@ def test_a_page_comes_through_a_leased_proxy_and_is_stored_once(valkey_url: str,
 
 
 @pytest.mark.parametrize("any_domain", [False, True])
-def test_an_international_host_that_was_accepted_is_fetched(
-    valkey_url: str, aws_endpoint: str, any_domain: bool
-) -> None:
-    """B1: the host is parsed once, and its ASCII form is what the domain rules, the lease and the proxy get."""
+def test_an_international_host_is_fetched(valkey_url: str, aws_endpoint: str, any_domain: bool) -> None:
+    """B1: the host is parsed once; the domain rules, the lease and the proxy get its ASCII form."""
     ascii_host = "xn--bcher-kva.example"
-    with a_world(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
+    with job_environment(valkey_url, exits=1, jobs_any_domain=any_domain) as world:
         world.proxies[0].hosts[ascii_host] = "127.0.0.1"
         if not any_domain:
             world.jobs.allow_domain(ascii_host, {"allow_http": True})
@@ -64,9 +62,9 @@ def test_an_international_host_that_was_accepted_is_fetched(
         assert world.site.seen[-1].headers["host"] == f"{ascii_host}:{world.site.port}"
 
 
-def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
-    """Case 28: two attempts mean two, on two exits; the ban page is no result."""
-    with a_world(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
+def test_a_rate_limited_page_is_retried_on_other_exits_and_ends_blocked(valkey_url: str, aws_endpoint: str) -> None:
+    """Case 28: two attempts on two exits; the ban page is not a result."""
+    with job_environment(valkey_url, lambda _: (429, {"retry-after": "7"}, b"slow down")) as world:
         job_id = world.submit("/", max_attempts=2)
 
         world.work(job_id)
@@ -77,9 +75,9 @@ def test_a_limited_page_is_tried_on_another_exit_each_time_and_ends_blocked(valk
         assert "ann/" + job_id not in [message["job_key"] for message in world.messages()[1:]]
 
 
-def test_a_denied_page_is_not_asked_for_by_other_exits(valkey_url: str, aws_endpoint: str) -> None:
-    """Rotating around a 403 is the operator's to allow, domain by domain."""
-    with a_world(valkey_url, lambda _: (403, {}, b"no")) as world:
+def test_a_denied_page_is_not_retried_on_other_exits(valkey_url: str, aws_endpoint: str) -> None:
+    """The operator can allow retries after 403 per domain."""
+    with job_environment(valkey_url, lambda _: (403, {}, b"no")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, len(world.exits())) == (JobState.BLOCKED, 1)
@@ -95,13 +93,11 @@ def test_a_denied_page_is_not_asked_for_by_other_exits(valkey_url: str, aws_endp
         world.jobs.domains.put("127.0.0.1", rules)
         second = world.submit("/x")
         world.work(second)
-        assert len(set(world.exits("/x"))) == 2  # the first one rests for this site
+        assert len(set(world.exits("/x"))) == 2  # the first one is in backoff for this site
 
 
-def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
-    valkey_url: str, aws_endpoint: str
-) -> None:
-    """Cases 22 and 23, I15: the gateway gives each session name an exit; two owners' sessions of one name never share one."""
+def test_a_session_that_is_banned_at_a_gateway_continues_on_another_exit(valkey_url: str, aws_endpoint: str) -> None:
+    """Cases 22 and 23, I15: the gateway has an exit per session name; sessions of two owners never share one."""
     names: list[str] = []
 
     def answer(seen: Seen) -> Reply:
@@ -110,10 +106,10 @@ def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
             (200, HTML, b"<h1>hello</h1>") if names[0] != names[-1] else (200, HTML, b"<title>Just a moment...</title>")
         )
 
-    with a_world(valkey_url, answer, exits=1) as world:
-        (there,), index = world.proxies, Index(world.pool.cache, 3_600)
-        gateway = Proxy(Protocol.HTTP, there.ip, there.port, "u-{session}", "p")
-        index.remove([(Proxy(Protocol.HTTP, there.ip, there.port).id, 1)])
+    with job_environment(valkey_url, answer, exits=1) as world:
+        (farm_proxy,), index = world.proxies, Index(world.pool.cache, 3_600)
+        gateway = Proxy(Protocol.HTTP, farm_proxy.ip, farm_proxy.port, "u-{session}", "p")
+        index.remove([(Proxy(Protocol.HTTP, farm_proxy.ip, farm_proxy.port).id, 1)])
         index.upsert([replace(a_record(1, slots=4), proxy=gateway)])
         jobs = {
             owner: [world.submit(f"/{owner}{number}", owner, session_id="s") for number in range(2)]
@@ -131,9 +127,9 @@ def test_a_session_that_is_banned_at_a_gateway_goes_on_by_another_of_its_exits(
         assert len({*names}) == 3
 
 
-def test_a_page_that_is_not_there_is_a_result(valkey_url: str, aws_endpoint: str) -> None:
-    """404 is no ban."""
-    with a_world(valkey_url, lambda _: (404, HTML, b"gone")) as world:
+def test_a_404_page_is_a_result(valkey_url: str, aws_endpoint: str) -> None:
+    """404 is not a ban."""
+    with job_environment(valkey_url, lambda _: (404, HTML, b"gone")) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -141,9 +137,9 @@ def test_a_page_that_is_not_there_is_a_result(valkey_url: str, aws_endpoint: str
         assert world.result(job_id)["status"] == 404
 
 
-def test_a_dead_proxy_costs_an_attempt_and_another_exit_brings_the_page(valkey_url: str, aws_endpoint: str) -> None:
-    """Input 51: never directly, whatever the proxies do."""
-    with a_world(valkey_url, exits=2) as world:
+def test_a_dead_proxy_uses_up_an_attempt_and_another_exit_is_tried(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 51: never directly."""
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].dead = True
         jobs = [world.submit(f"/{number}", max_attempts=2) for number in range(2)]
 
@@ -153,9 +149,9 @@ def test_a_dead_proxy_costs_an_attempt_and_another_exit_brings_the_page(valkey_u
         assert {seen.exit_ip for seen in world.site.seen} == {world.proxies[1].ip}
 
 
-def test_when_all_proxies_are_dead_nobody_asks_directly(valkey_url: str, aws_endpoint: str) -> None:
+def test_if_all_proxies_are_dead_the_page_is_not_fetched_directly(valkey_url: str, aws_endpoint: str) -> None:
     """Input 51."""
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         for proxy in world.proxies:
             proxy.dead = True
         job_id = world.submit("/")
@@ -167,8 +163,8 @@ def test_when_all_proxies_are_dead_nobody_asks_directly(valkey_url: str, aws_end
 
 
 def test_without_a_proxy_the_job_waits(valkey_url: str, aws_endpoint: str) -> None:
-    """Input 65: no wait in the function; the job is queued again and its message sent, delayed."""
-    with a_world(valkey_url, exits=1) as world:
+    """Input 65: the function does not wait; the job is queued again with a delayed message."""
+    with job_environment(valkey_url, exits=1) as world:
         lease = world.pool.acquire("bob", _request())[0][0]
         job_id = world.submit("/")
         world.messages()
@@ -186,29 +182,29 @@ def _request() -> Any:
     return Request(ttl_seconds=60)
 
 
-def test_a_job_whose_owner_holds_all_that_a_quota_allows_waits(
+def test_a_job_whose_owner_has_reached_the_quota_waits(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inputs 66 and 92: a matter of time, not a failure."""
+    """Inputs 66 and 92: requeued, not failed."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, owner_quota=1) as world:
+    with job_environment(valkey_url, owner_quota=1) as world:
         held = world.pool.acquire("ann", _request())[0][0]
         job_id = world.submit("/")
 
         outcomes = world.work(job_id)
 
-        assert (outcomes.counts["requeued"], outcomes.again) == (1, {})
+        assert (outcomes.counts["requeued"], outcomes.retries) == (1, {})
         world.pool.release("ann", held.id, None)
         world.work(job_id)
         assert world.job(job_id).state is JobState.DONE
 
 
-def test_a_target_that_is_down_for_everyone_costs_no_proxy_anything(
+def test_a_target_that_is_down_is_not_blamed_on_proxies(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Case 29, I20: five failures through five exits open the target's breaker; jobs wait, and elsewhere all proxies serve."""
+    """Case 29, I20: five failures through five exits open the breaker of the target; jobs wait, other targets are not affected."""
     monkeypatch.setattr(run, "WAIT_SECONDS", 0.0)
-    with a_world(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
+    with job_environment(valkey_url, lambda _: (502, HTML, b"down"), exits=6) as world:
         first, second, third = (world.submit(f"/{number}", max_attempts=3) for number in range(3))
         for job_id in (first, second, third):
             world.work(job_id)
@@ -217,14 +213,14 @@ def test_a_target_that_is_down_for_everyone_costs_no_proxy_anything(
         assert [world.job(job_id).attempts for job_id in (first, second)] == [3, 2]
         assert world.job(first).reason == "http_502"
         assert (world.job(third).state, world.job(third).attempts) == (JobState.QUEUED, 0)
-        elsewhere = Request(ttl_seconds=60, count=6, at_least=6, target="news.example")
-        assert len(world.pool.acquire("bob", elsewhere)[0]) == 6
+        other = Request(ttl_seconds=60, count=6, at_least=6, target="news.example")
+        assert len(world.pool.acquire("bob", other)[0]) == 6
         assert faults(world) == set()
 
 
-def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws_endpoint: str) -> None:
-    """Case 29: each proxy says that it cannot reach the target."""
-    with a_world(valkey_url, exits=3) as world:
+def test_an_unreachable_site_is_not_blamed_on_proxies(valkey_url: str, aws_endpoint: str) -> None:
+    """Case 29: each proxy reports that it cannot reach the target."""
+    with job_environment(valkey_url, exits=3) as world:
         job_id = str(world.jobs.submit("ann", {"url": "http://127.0.0.1:9/"})["id"])
 
         world.work(job_id)
@@ -233,18 +229,20 @@ def test_a_site_that_no_exit_reaches_is_not_the_exits_fault(valkey_url: str, aws
         assert faults(world) == set()
 
 
-def faults(world: World) -> set[str]:
+def faults(world: JobEnvironment) -> set[str]:
     """The proxies that the journal blames."""
     cache = world.pool.cache
     entries, _ = journal.read(cache.command("XRANGE", cache.keys.journal, "-", "+"))
     ids = {entry.proxy_id for entry in entries}
-    facts = {name: journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == name]) for name in ids}
+    facts = {
+        name: journal.evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == name]) for name in ids
+    }
     return {name for name, fact in facts.items() if fact.bad}
 
 
-def test_refused_credentials_are_asked_for_anew_once(valkey_url: str, aws_endpoint: str) -> None:
-    """Input 85: after a 407 another lease has the credentials as they are now; a second 407 ends the run, whatever attempts remain."""
-    with a_world(valkey_url, exits=4) as world:
+def test_refused_credentials_are_retried_once(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 85: after a 407 another lease has the current credentials; a second 407 ends the run despite remaining attempts."""
+    with job_environment(valkey_url, exits=4) as world:
         for proxy in world.proxies:
             proxy.password = "new"
         failed = world.submit("/a", max_attempts=4)
@@ -254,7 +252,7 @@ def test_refused_credentials_are_asked_for_anew_once(valkey_url: str, aws_endpoi
         assert world.site.seen == []
         assert len(faults(world)) == 2
 
-    with a_world(valkey_url, exits=2) as world:
+    with job_environment(valkey_url, exits=2) as world:
         world.proxies[0].password = "new"
         jobs = [world.submit(f"/{number}", max_attempts=4) for number in range(2)]
         world.work(*jobs)
@@ -272,29 +270,27 @@ def shop(seen: Seen) -> Reply:
     return page(seen)
 
 
-def test_a_login_is_kept_in_the_session(valkey_url: str, aws_endpoint: str) -> None:
-    """I15, I16: cookies are saved under the owner's session, and go to the site again; another owner has none."""
-    with a_world(valkey_url, shop) as world:
+def test_a_login_is_stored_in_the_session(valkey_url: str, aws_endpoint: str) -> None:
+    """I15, I16: cookies are saved in the session of the owner and sent again; another owner does not get them."""
+    with job_environment(valkey_url, shop) as world:
         secrets: dict[str, Any] = {"session_id": "s1", "allow_plaintext_secrets": True}
         login = world.submit("/login", **secrets)
         world.work(login)
         assert world.result(login)["data"] == {"text": "welcome"}
 
         again = world.submit("/home", **secrets)
-        theirs = world.submit("/home", owner="bob", **secrets)
+        other = world.submit("/home", owner="bob", **secrets)
         world.work(again)
-        world.work(theirs, owner="bob")
+        world.work(other, owner="bob")
 
         assert world.job(again).state is JobState.DONE
-        assert world.job(theirs, "bob").reason == "http_401"
+        assert world.job(other, "bob").reason == "http_401"
         assert world.exits("/home")[0] == world.exits("/home")[1]  # one exit per session
 
 
-def test_what_could_be_a_secret_does_not_follow_a_redirect_to_another_origin(
-    valkey_url: str, aws_endpoint: str
-) -> None:
-    """Input 48: httpx itself would keep X-Api-Key."""
-    with a_world(valkey_url, shop) as world:
+def test_possible_secrets_are_not_sent_after_a_redirect_to_another_origin(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 48: httpx would still send X-Api-Key."""
+    with job_environment(valkey_url, shop) as world:
         headers = {"X-Api-Key": "k1", "Authorization": "Bearer t", "Accept-Language": "de"}
         job_id = world.submit("/away", headers=headers, allow_plaintext_secrets=True)
 
@@ -306,9 +302,9 @@ def test_what_could_be_a_secret_does_not_follow_a_redirect_to_another_origin(
         assert second.headers["accept-language"] == "de"
 
 
-def test_cookies_do_not_go_over_plain_http_unsaid(valkey_url: str, aws_endpoint: str) -> None:
-    """Input 49: refused before anything is sent."""
-    with a_world(valkey_url, shop) as world:
+def test_cookies_over_plain_http_need_a_flag(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 49: refused before a request is sent."""
+    with job_environment(valkey_url, shop) as world:
         world.work(world.submit("/login", session_id="s1", allow_plaintext_secrets=True))
         world.site.seen.clear()
         job_id = world.submit("/home", session_id="s1")
@@ -328,11 +324,11 @@ def test_cookies_do_not_go_over_plain_http_unsaid(valkey_url: str, aws_endpoint:
         ((200, HTML, b"User-agent: other\nDisallow: /"), True),
     ],
 )
-def test_robots_txt_is_kept_to(valkey_url: str, aws_endpoint: str, robots: Reply, allowed: bool) -> None:
+def test_robots_txt_is_obeyed(valkey_url: str, aws_endpoint: str, robots: Reply, allowed: bool) -> None:
     def answer(seen: Seen) -> Reply:
         return robots if seen.path == "/robots.txt" else page(seen)
 
-    with a_world(valkey_url, answer) as world:
+    with job_environment(valkey_url, answer) as world:
         world.jobs.domains.put("127.0.0.1", {"requests_per_second": 1_000, "concurrency": 0, "allow_http": True})
         first, second = world.submit("/private"), world.submit("/private?2")
         world.work(first)
@@ -340,38 +336,38 @@ def test_robots_txt_is_kept_to(valkey_url: str, aws_endpoint: str, robots: Reply
 
         assert (world.job(first).state is JobState.DONE) == allowed
         assert world.job(first).reason == ("" if allowed else "robots_disallowed")
-        assert len(world.exits("/robots.txt")) == 1  # kept for all workers
+        assert len(world.exits("/robots.txt")) == 1  # cached for all workers
 
 
-def test_a_page_whose_robots_txt_was_not_asked_says_why(valkey_url: str, aws_endpoint: str) -> None:
-    """The operator's override is recorded, and needs a reason."""
-    with a_world(valkey_url) as world:
+def test_a_result_has_the_reason_why_robots_txt_was_ignored(valkey_url: str, aws_endpoint: str) -> None:
+    """The override of the operator is recorded and requires a reason."""
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
         assert (world.result(job_id)["robots_ignored"], world.exits("/robots.txt")) == ("our own site", [])
         with pytest.raises(Invalid) as refused:
             world.jobs.domains.put("shop.example", {"robots": False})
-        assert [one["field"] for one in refused.value.extra["errors"]] == ["reason"]
+        assert [error["field"] for error in refused.value.extra["errors"]] == ["reason"]
 
 
-def test_a_page_over_the_cap_is_a_typed_failure(valkey_url: str, aws_endpoint: str) -> None:
-    """Inputs 33 and 75: size is checked before the call that would fail."""
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
+def test_a_page_over_the_size_limit_is_a_typed_failure(valkey_url: str, aws_endpoint: str) -> None:
+    """Inputs 33 and 75: the size is checked before the write that would fail."""
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 6_000_000)) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).reason, len(world.exits())) == ("too_large", 1)
-    with a_world(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
+    with job_environment(valkey_url, lambda _: (200, HTML, b"x" * 100_000), job_result_max_bytes=50_000) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "result_too_large")
 
 
-def test_a_large_result_lies_in_s3(valkey_url: str, aws_endpoint: str) -> None:
+def test_a_large_result_is_stored_in_s3(valkey_url: str, aws_endpoint: str) -> None:
     """Input 75: an item holds 400 KB."""
     body = bytes(range(33, 126)) * 20_000
     noise = b"".join(bytes([33 + (i * i + i // 7) % 90]) for i in range(400_000))
-    with a_world(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
+    with job_environment(valkey_url, lambda _: (200, {"content-type": "text/plain"}, noise + body)) as world:
         job_id = world.submit("/")
         world.work(job_id)
 
@@ -379,8 +375,8 @@ def test_a_large_result_lies_in_s3(valkey_url: str, aws_endpoint: str) -> None:
         assert world.result(job_id)["data"]["text"].encode() == noise + body
 
 
-def test_a_transform_that_fails_keeps_the_raw_page(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url) as world:
+def test_the_raw_page_is_stored_if_its_transform_fails(valkey_url: str, aws_endpoint: str) -> None:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", transform={"name": "json"})
         world.work(job_id)
 
@@ -388,18 +384,18 @@ def test_a_transform_that_fails_keeps_the_raw_page(valkey_url: str, aws_endpoint
         assert "hello" in world.result(job_id)["data"]["text"]
 
 
-def links_of(seen: Seen) -> Reply:
-    """Every page links to four others, itself, another site and a file."""
-    found = "".join(f"<a href='/p{number}'>x</a>" for number in range(4))
+def a_page_with_links(seen: Seen) -> Reply:
+    """Links to four other pages, another site and the start page."""
+    anchors = "".join(f"<a href='/p{number}'>x</a>" for number in range(4))
     return (
         200,
         HTML,
-        f"<html><h1>{seen.path}</h1>{found}<a href='http://other.example/'>o</a><a href='/'>h</a></html>".encode(),
+        f"<html><h1>{seen.path}</h1>{anchors}<a href='http://other.example/'>o</a><a href='/'>h</a></html>".encode(),
     )
 
 
 def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_endpoint: str) -> None:
-    with a_world(valkey_url, links_of) as world:
+    with job_environment(valkey_url, a_page_with_links) as world:
         start = world.submit("/", batch="c1", crawl={"depth": 3, "max_pages": 4})
         world.messages()
         world.work(start)
@@ -418,7 +414,7 @@ def test_a_crawl_fetches_each_page_once_within_its_budget(valkey_url: str, aws_e
 def test_a_replay_runs_the_page_again_and_is_counted(valkey_url: str, aws_endpoint: str) -> None:
     """I12."""
     state = {"status": 500}
-    with a_world(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
+    with job_environment(valkey_url, lambda _: (state["status"], HTML, b"body")) as world:
         job_id = world.submit("/")
         world.work(job_id)
         assert (world.job(job_id).state, world.job(job_id).reason) == (JobState.FAILED, "http_500")
@@ -430,44 +426,44 @@ def test_a_replay_runs_the_page_again_and_is_counted(valkey_url: str, aws_endpoi
         assert (world.job(job_id).state, world.job(job_id).replays, world.job(job_id).runs) == (JobState.DONE, 1, 2)
 
 
-def test_an_error_in_one_job_leaves_its_neighbours_alone(
+def test_an_error_in_one_job_does_not_affect_the_others(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """I14, inputs 73 and 74: its message alone comes again, and finds the job waiting."""
+    """I14, inputs 73 and 74: only its message is delivered again, and its job is queued."""
     store = Results.store
 
-    def breaks(self: Results, job: Job, value: Any) -> tuple[bytes | None, str]:
+    def broken(self: Results, job: Job, value: Any) -> tuple[bytes | None, str]:
         if job.request.url.endswith("/1"):
             raise RuntimeError("it broke")
         return store(self, job, value)
 
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
-            patch.setattr(Results, "store", breaks)
+            patch.setattr(Results, "store", broken)
             outcomes = world.work(*jobs)
 
-        assert outcomes.again == {f"ann/{jobs[1]}": "RuntimeError"}
+        assert outcomes.retries == {f"ann/{jobs[1]}": "RuntimeError"}
         assert [world.job(job_id).state.value for job_id in jobs] == ["done", "queued", "done"]
         world.work(*jobs)
         assert [world.job(job_id).runs for job_id in jobs] == [1, 2, 1]
         assert world.job(jobs[1]).processed
 
 
-def test_a_table_that_is_throttled_or_refuses_costs_no_page(
+def test_no_page_is_lost_if_the_table_is_throttled_or_refuses_writes(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Input 76: the messages come again; nothing is dropped, nothing stored twice."""
-    with a_world(valkey_url) as world:
+    """Input 76: the messages are delivered again; no result is lost or stored twice."""
+    with job_environment(valkey_url) as world:
         jobs = [world.submit(f"/{number}") for number in range(3)]
         with monkeypatch.context() as patch:
             patch.setattr(JobTable, "finish", throttled)
-            assert set(world.work(*jobs).again.values()) == {"Throttled"}
+            assert set(world.work(*jobs).retries.values()) == {"Throttled"}
         with monkeypatch.context() as patch:
             patch.setattr(
                 JobTable, "finish", lambda _, endings, **__: [StatementRefused("ValidationError") for _ in endings]
             )
-            assert set(world.work(*jobs).again.values()) == {"StatementRefused"}
+            assert set(world.work(*jobs).retries.values()) == {"StatementRefused"}
         assert {world.job(job_id).state for job_id in jobs} == {JobState.QUEUED}
 
         world.work(*jobs)
@@ -476,17 +472,17 @@ def test_a_table_that_is_throttled_or_refuses_costs_no_page(
         assert {world.job(job_id).replays for job_id in jobs} == {0}
 
 
-def test_a_call_that_was_repeated_because_its_answer_was_lost_is_the_same_call(
+def test_a_retried_call_whose_response_was_lost_has_one_effect(
     valkey_url: str, aws_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Inputs 71 and 76: the client of AWS repeats by itself; the run goes on, ends and is told."""
+    """Inputs 71 and 76: the AWS client retries the call; the run continues, finishes and publishes its event."""
 
     def twice(statements: Any) -> list[bool | StatementRefused]:
         execute_each(statements)
         return execute_each(statements)
 
     monkeypatch.setattr(jobs_table, "execute_each", twice)
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/")
         outcomes = world.work(job_id)
 
@@ -499,9 +495,9 @@ def throttled(*_: Any, **__: Any) -> None:
     raise Throttled(1)
 
 
-def test_a_request_whose_token_is_missing_is_not_sent_without_it(valkey_url: str, aws_endpoint: str) -> None:
+def test_a_request_whose_token_is_missing_is_not_sent(valkey_url: str, aws_endpoint: str) -> None:
     """Input 88."""
-    with a_world(valkey_url) as world:
+    with job_environment(valkey_url) as world:
         headers = {"Authorization": "Bearer {token:access}"}
         job_id = world.submit("/", headers=headers, session_id="s1", allow_plaintext_secrets=True)
 
@@ -511,18 +507,18 @@ def test_a_request_whose_token_is_missing_is_not_sent_without_it(valkey_url: str
         assert world.site.seen == []
 
 
-def test_cookies_beyond_what_a_session_keeps_are_counted(valkey_url: str, aws_endpoint: str) -> None:
-    """Input 54: the oldest go, and the metric says how many."""
+def test_cookies_over_the_limit_of_a_session_are_counted(valkey_url: str, aws_endpoint: str) -> None:
+    """Input 54: the oldest are dropped and counted in a metric."""
     many = "\n".join(f"c{number}=1; Path=/" for number in range(60))
-    with a_world(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
+    with job_environment(valkey_url, lambda _: (200, {"set-cookie": many}, b"hello")) as world:
         outcomes = world.work(world.submit("/", session_id="s1"))
 
         assert outcomes.counts["cookies_dropped"] == 10
 
 
-def test_bytes_are_counted_by_owner_and_nothing_secret_is_in_a_message(valkey_url: str, aws_endpoint: str) -> None:
-    """I19: a job's message holds its key and nothing else."""
-    with a_world(valkey_url) as world:
+def test_a_message_contains_no_secrets(valkey_url: str, aws_endpoint: str) -> None:
+    """I19: only the key of the job."""
+    with job_environment(valkey_url) as world:
         job_id = world.submit("/", headers={"Authorization": "Bearer s3cr3t"}, allow_plaintext_secrets=True)
 
         assert world.messages() == [{"v": 1, "job_key": f"ann/{job_id}"}]

@@ -1,4 +1,4 @@
-"""The gates of domains on the emulated AWS: rates and widths hold across workers (I20)."""
+"""Rate and concurrency limits of domains across workers, on the emulated AWS (I20)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import pairwise
 from uuid import uuid4
 
 import pytest
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.jobs.fetch.domains import Domain, Domains
-from proxypool.jobs.fetch.gate import PLACE_SECONDS, Gate, RateLimited
+from proxypool.jobs.fetch.gate import SLOT_SECONDS, Gate, RateLimited
 
 from tests.support import servers
 from tests.support.clock import Clock
@@ -24,14 +24,16 @@ def a_domain(**rules: float | bool) -> Domain:
     return Domain(name=f"{uuid4().hex[:8]}.example", **rules)  # type: ignore[arg-type]
 
 
-def test_a_rate_holds_across_workers(table: str) -> None:
-    """I20: twenty requests of four workers stand in line, one interval apart; no turn is given twice."""
+def test_a_rate_limit_holds_across_workers(table: str) -> None:
+    """I20: the turns of twenty requests by four workers are one interval apart; no turn is given twice."""
     domain = a_domain(requests_per_second=20.0, concurrency=0)
     gates = [Gate(table) for _ in range(4)]
 
     async def all_turns() -> list[int]:
-        took = await asyncio.gather(*(asyncio.to_thread(gates[n % 4]._turns, domain, 1 + n % 3) for n in range(20)))
-        return sorted(first + number * 50 for first, taken in took for number in range(taken))
+        batches = await asyncio.gather(
+            *(asyncio.to_thread(gates[n % 4]._take_turns, domain, 1 + n % 3) for n in range(20))
+        )
+        return sorted(first + number * 50 for first, taken in batches for number in range(taken))
 
     turns = asyncio.run(all_turns())
 
@@ -39,58 +41,58 @@ def test_a_rate_holds_across_workers(table: str) -> None:
     assert all(after - before >= 50 for before, after in pairwise(turns))
 
 
-def test_a_width_holds_across_workers(table: str) -> None:
-    """I20: never more than two at once, however many ask."""
+def test_a_concurrency_limit_holds_across_workers(table: str) -> None:
+    """I20: never more than two concurrent requests."""
     domain = a_domain(requests_per_second=1_000.0, concurrency=2)
-    inside, most, both = 0, 0, asyncio.Barrier(2)
+    active, peak, both = 0, 0, asyncio.Barrier(2)
 
     async def visit() -> None:
-        nonlocal inside, most
-        place = await Gate(table).enter(domain)
-        inside += 1
-        most = max(most, inside)
-        await both.wait()  # ends only if two may be inside at once
-        inside -= 1
-        await Gate(table).leave(domain, place)
+        nonlocal active, peak
+        slot = await Gate(table).enter(domain)
+        active += 1
+        peak = max(peak, active)
+        await both.wait()  # returns only if two are active
+        active -= 1
+        await Gate(table).leave(domain, slot)
 
     async def all_visits() -> None:
         await asyncio.gather(*(visit() for _ in range(4)))
 
     asyncio.run(all_visits())
 
-    assert most == 2
+    assert peak == 2
 
 
-def test_a_place_of_a_worker_that_died_comes_back(table: str, clock: Clock) -> None:
+def test_the_slot_of_a_crashed_worker_expires(table: str, clock: Clock) -> None:
     domain = a_domain(requests_per_second=1_000.0, concurrency=1)
     assert asyncio.run(Gate(table).enter(domain)) == "place_0"
-    clock.move(seconds=PLACE_SECONDS + 0.001)
+    clock.move(seconds=SLOT_SECONDS + 0.001)
 
     assert asyncio.run(Gate(table).enter(domain)) == "place_0"
 
 
-def test_a_turn_too_far_away_is_not_taken(table: str) -> None:
-    """The caller learns when; nobody's later turn moves."""
+def test_a_turn_that_is_too_late_is_not_taken(table: str) -> None:
+    """The error has the waiting time; the next turn is unchanged."""
     domain = a_domain(requests_per_second=0.01, concurrency=0)
     asyncio.run(Gate(table).enter(domain))
-    taken = Gate(table)._next_ms(domain)
+    next_ms = Gate(table)._next_ms(domain)
 
     with pytest.raises(RateLimited) as later:
         asyncio.run(Gate(table).enter(domain))
 
     assert 90 < later.value.seconds <= 100
-    assert Gate(table)._next_ms(domain) == taken
+    assert Gate(table)._next_ms(domain) == next_ms
 
 
 def test_the_operator_allows_and_forbids_domains(table: str) -> None:
-    domains = Domains(State(table))
-    assert domains.of("www.shop.example") is None
+    domains = Domains(StateTable(table))
+    assert domains.find("www.shop.example") is None
 
     domains.put("shop.example", {"requests_per_second": 5, "robots": False, "reason": "we have a contract"})
 
-    found = domains.of("www.shop.example")
-    assert found is not None
-    assert (found.requests_per_second, found.robots, found.concurrency) == (5.0, False, 2)
+    domain = domains.find("www.shop.example")
+    assert domain is not None
+    assert (domain.requests_per_second, domain.robots, domain.concurrency) == (5.0, False, 2)
     assert domains.remove("shop.example")
     assert not domains.remove("shop.example")
-    assert domains.of("www.shop.example") is None
+    assert domains.find("www.shop.example") is None

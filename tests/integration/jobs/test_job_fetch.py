@@ -1,4 +1,4 @@
-"""A job's page through real proxies of every protocol, and through proxies that lie: what comes back, and whose fault it is."""
+"""Fetching a page through proxies of every protocol and through misbehaving ones: results and blame."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from proxypool.checks.judge.answer import new_nonce, parse_answer
 from proxypool.jobs.fetch.page import Answer, FetchFailed, PageRequest, fetch
 from proxypool.jobs.job import JobRequest
 from proxypool.local.farm.kinds import KINDS, PASSWORD, USER, Spec
-from proxypool.local.farm.server import growing
+from proxypool.local.farm.server import serve_farm
 from proxypool.network import loop
 from proxypool.network.fetch import FetchLimits
 from proxypool_client.outcome import Outcome
 
 KEY = b"the judge's key"
-SPEAKING = ("fast", "password", "https", "socks4", "socks5", "socks5-password")
+WORKING_KINDS = ("fast", "password", "https", "socks4", "socks5", "socks5-password")
 URL = "http://shop.example/page"
 
 
 @pytest.mark.parametrize("secure", [False, True])
-@pytest.mark.parametrize("kind", SPEAKING)
-def test_a_page_comes_by_every_protocol_its_name_unresolved(
+@pytest.mark.parametrize("kind", WORKING_KINDS)
+def test_a_page_is_fetched_by_every_protocol_without_local_dns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, secure: bool
 ) -> None:
-    """Inputs 50–52: nothing is looked up here, no setting of the environment counts, and the exit is the proxy's."""
+    """Inputs 50–52: no local DNS lookup, proxy variables of the environment are ignored, and the exit is that of the proxy."""
 
     def no_lookup(*_: Any, **__: Any) -> Any:
-        raise AssertionError("a name was looked up")
+        raise AssertionError("a host name was looked up")
 
     async def page() -> Answer:
-        async with growing(tmp_path, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (
+        async with serve_farm(tmp_path, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (
             farm,
             ports,
         ):
             login = f"{USER}:{PASSWORD}@" if KINDS[kind].listed_with_password else ""
-            ip, port = farm.places[0]
+            ip, port = farm.addresses[0]
             scheme = "https" if secure else "http"
             page_request = a_page_request(f"{scheme}://judge.test:{ports[secure]}/?nonce={nonce}")
             tls = ssl.create_default_context(cafile=tmp_path / "ca.pem")
@@ -82,9 +82,7 @@ BOMB = gzip.compress(b"\0" * 30_000_000)
         (OK + b"Content-Encoding: gzip, gzip\r\n\r\nx", Outcome.TARGET_ERROR, "encoding"),
     ],
 )
-def test_an_answer_that_two_readers_could_read_differently_or_that_never_ends_is_no_page(
-    sent: bytes, outcome: Outcome, reason: str
-) -> None:
+def test_an_ambiguous_or_endless_response_is_refused(sent: bytes, outcome: Outcome, reason: str) -> None:
     """Inputs 20, 33, 34, 35 and 53, I18."""
     with pytest.raises(FetchFailed) as failed:
         run_with(sent)
@@ -93,7 +91,7 @@ def test_an_answer_that_two_readers_could_read_differently_or_that_never_ends_is
 
 
 @pytest.mark.parametrize(
-    ("said", "outcome", "reason"),
+    ("sent", "outcome", "reason"),
     [
         (b"HTTP/1.1 407 No\r\n\r\n", Outcome.CREDENTIALS, "credentials_refused"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://ads.example/\r\n\r\n", Outcome.PROXY_ERROR, "unexpected_redirect"),
@@ -103,10 +101,10 @@ def test_an_answer_that_two_readers_could_read_differently_or_that_never_ends_is
         (b"garbage\r\n\r\n", Outcome.PROXY_ERROR, "protocol_error"),
     ],
 )
-def test_a_tunnel_that_does_not_open_is_somebodys_fault(said: bytes, outcome: Outcome, reason: str) -> None:
-    """Input 36: a redirect is never followed; a target that the proxy cannot reach is the target's affair."""
+def test_a_refused_tunnel_is_blamed_on_proxy_or_target(sent: bytes, outcome: Outcome, reason: str) -> None:
+    """Input 36: a redirect is never followed; a target that the proxy cannot reach is blamed on the target."""
     with pytest.raises(FetchFailed) as failed:
-        run_with(said, url="https://shop.example/")
+        run_with(sent, url="https://shop.example/")
 
     assert (failed.value.outcome, failed.value.reason) == (outcome, reason)
 
@@ -114,16 +112,16 @@ def test_a_tunnel_that_does_not_open_is_somebodys_fault(said: bytes, outcome: Ou
 @pytest.mark.parametrize(
     ("code", "outcome"), [(1, Outcome.PROXY_ERROR), (4, Outcome.TARGET_ERROR), (5, Outcome.TARGET_ERROR)]
 )
-def test_what_socks_says_of_the_target_is_believed(code: int, outcome: Outcome) -> None:
-    """Case 29: host unreachable and connection refused (RFC 1928) cost the proxy nothing."""
+def test_a_socks_error_of_the_target_is_not_blamed_on_the_proxy(code: int, outcome: Outcome) -> None:
+    """Case 29: host unreachable and connection refused (RFC 1928) are blamed on the target."""
     with pytest.raises(FetchFailed) as failed:
         run_with(b"\x05\x00" + bytes((5, code, 0, 1, 0, 0, 0, 0, 0, 0)), scheme="socks5", pause=True)
 
     assert failed.value.outcome is outcome
 
 
-def test_a_proxy_that_never_answers_is_a_timeout_in_all() -> None:
-    """Inputs 21 and 32, I18: a drip extends nothing."""
+def test_a_slow_response_is_a_timeout() -> None:
+    """Inputs 21 and 32, I18: a slow drip does not extend the timeout."""
     with pytest.raises(FetchFailed) as failed:
         run_with(OK + b"Content-Length: 99\r\n\r\n", drips=True, seconds=0.6)
 
@@ -131,8 +129,8 @@ def test_a_proxy_that_never_answers_is_a_timeout_in_all() -> None:
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "10.0.0.7", "127.0.0.1"])
-def test_a_proxys_name_that_leads_inside_is_not_connected_to(address: str) -> None:
-    """Inputs 5, 6 and 18, I17: it is resolved anew for each connection, and a single forbidden answer is enough."""
+def test_a_proxy_whose_host_name_resolves_to_a_forbidden_address_is_refused(address: str) -> None:
+    """Inputs 5, 6 and 18, I17: it is resolved for each connection, and one forbidden address is enough."""
 
     async def lookup(host: str, port: int) -> list[str]:
         return ["8.8.8.8", address]
@@ -144,7 +142,7 @@ def test_a_proxys_name_that_leads_inside_is_not_connected_to(address: str) -> No
     assert failed.value.reason == "address_refused"
 
 
-def test_a_head_has_no_body_whatever_it_says_and_a_packed_page_is_unpacked() -> None:
+def test_a_head_response_has_no_body_and_a_compressed_page_is_decompressed() -> None:
     head = run_with(OK + b"Content-Length: 1234\r\n\r\n", method="HEAD")
     page = run_with(OK + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"hello"))
 
@@ -168,12 +166,12 @@ def run_with(
     drips: bool = False,
     pause: bool = False,
 ) -> Answer:
-    """The answer by a proxy that says these bytes to whatever it is asked. `pause`: the first two apart from the rest."""
+    """Fetches through a proxy that sends these bytes. `pause`: it waits for another read after the first two bytes."""
 
-    talks: list[asyncio.Task[Any]] = []
+    connections: list[asyncio.Task[Any]] = []
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        talks.append(cast("asyncio.Task[Any]", asyncio.current_task()))
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(cast("asyncio.Task[Any]", asyncio.current_task()))
         try:
             await reader.read(65_536)
             if pause:
@@ -189,15 +187,17 @@ def run_with(
             with suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def ask() -> Answer:
-        server = await asyncio.start_server(talk, "127.0.0.1", 0)
-        where = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async def run() -> Answer:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        proxy_url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
-            return await fetch(a_page_request(url, method), where, tls=ssl.create_default_context(), seconds=seconds)
+            return await fetch(
+                a_page_request(url, method), proxy_url, tls=ssl.create_default_context(), seconds=seconds
+            )
         finally:
             server.close()
-            for one in talks:
-                one.cancel()
-            await asyncio.gather(*talks, return_exceptions=True)
+            for connection in connections:
+                connection.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
 
-    return asyncio.run(ask())
+    return asyncio.run(run())

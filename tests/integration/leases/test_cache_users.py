@@ -1,4 +1,4 @@
-"""The cache's users as infra/cache.yaml makes them, on a real Valkey in cluster mode: all that the pool does, and no more."""
+"""The cache users of infra/cache.yaml on Valkey in cluster mode: exactly the commands that the pool needs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_user_may_do_all_that_the_pool_does(pool: Pool) -> None:
 
 
 def test_the_lease_function_keeps_sessions_of_its_own_pool(valkey_url: str) -> None:
-    """Sessions lie in slots of their own, under the pool's name."""
+    """Sessions have separate slots, under the name of the pool."""
     with as_user(valkey_url, "LeaseUser", "main") as cache:
         sessions = Sessions(cache, 60, 600)
         assert sessions.put("ann", "s1", content={}, version=0).version == 1
@@ -112,5 +112,5 @@ def test_a_script_may_not_touch_another_pool(pool: Pool) -> None:
 
 
 def test_the_default_user_may_do_nothing() -> None:
-    """A group must have one; nobody logs in as it."""
+    """A user group must have one; it cannot log in."""
     assert USERS["DefaultUser"]["AccessString"] == "off -@all"

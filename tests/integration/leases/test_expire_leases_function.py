@@ -1,4 +1,4 @@
-"""The function expire_leases as the scheduler calls it: its log lines, its kept result, its one retry."""
+"""The function expire_leases as the scheduler calls it: its log lines, its stored result, its retry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 import pytest
-from proxypool.aws.state import SIZES, State
+from proxypool.aws.state import SIZES, StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import Unavailable
 from proxypool.leases.expire import Bridge
@@ -31,11 +31,11 @@ class Context:
 
 @pytest.fixture
 def context(aws_endpoint: str) -> Context:
-    """A call with an id of its own."""
+    """A Lambda context with a unique id."""
     return Context(uuid.uuid4().hex)
 
 
-def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, State]:
+def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, StateTable]:
     """The function's module, fresh, and the state of its tables; it uses this Redis."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -46,10 +46,10 @@ def serve(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> tuple[ModuleType, 
     app = load("expire_leases")
     monkeypatch.setattr(app, "settings", lambda: settings)
     monkeypatch.setattr(handlers, "settings", lambda: settings)
-    return app, State(settings.state_table)
+    return app, StateTable(settings.state_table)
 
 
-def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_stores_its_result(valkey_url: str, context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is read by the run's id, and as the task's last."""
     app, state = serve(monkeypatch, valkey_url)
 
@@ -61,8 +61,8 @@ def test_a_run_keeps_its_result(valkey_url: str, context: Context, monkeypatch: 
     assert state.get(SIZES)["by_status"] == {"unchecked": 0, "active": 0, "dead": 0}
 
 
-def test_a_run_is_tried_again_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    """I21: with Redis away it tries once more, and the failure is kept."""
+def test_a_run_is_retried_once_and_then_fails(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I21: without Redis it retries once, and the failure is stored."""
     app, state = serve(monkeypatch, f"redis://127.0.0.1:{free_port()}")
     tries, run = list[str](), Bridge.run
 

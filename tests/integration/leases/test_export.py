@@ -1,4 +1,4 @@
-"""The ledger's export from the command line: every lease that is kept, as lines of JSON or CSV, on the emulated AWS."""
+"""`proxypool leases export`: the ledger as lines of JSON or CSV, on the emulated AWS."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_every_lease_has_one_record_with_owner_proxy_target_times_and_outcome(le
     ]  # fmt: skip
 
 
-def test_days_and_an_owner_narrow_it(ledger: Ledger) -> None:
-    """I23: both days are meant in full, in UTC; nobody else's record is among an owner's."""
+def test_the_export_is_filtered_by_days_and_owner(ledger: Ledger) -> None:
+    """I23: both days are included, in UTC; an owner's export has only that owner's records."""
     days = {number: TODAY_MS + number * DAY_MS for number in (-3, -2, -1)}
     rows = [a_row(number, owner, granted_ms=at) for number, (owner, at) in enumerate([
         ("ann", days[-3]), ("ann", days[-2]), ("bob", days[-2]), ("ann", days[-1] + DAY_MS - 1), ("ann", TODAY_MS),
@@ -112,7 +112,7 @@ def test_days_and_an_owner_narrow_it(ledger: Ledger) -> None:
     assert numbers("--owner", "eve") == []
 
 
-def test_a_long_ledger_goes_to_a_file_as_csv(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_long_ledger_is_exported_to_a_csv_file(ledger: Ledger, tmp_path: Path) -> None:
     """I23: more than one page of the table, each record once."""
     ledger.write([a_row(number, "ann" * 40, target="shop.example" * 20) for number in range(3_000)])
     file = tmp_path / "ledger.csv"
@@ -127,7 +127,7 @@ def test_a_long_ledger_goes_to_a_file_as_csv(ledger: Ledger, tmp_path: Path) -> 
     assert (records[0]["owner"], records[0]["outcome"]) == ("ann" * 40, "")
 
 
-def test_a_row_past_its_ttl_is_not_among_them(ledger: Ledger) -> None:
+def test_a_row_past_its_ttl_is_not_exported(ledger: Ledger) -> None:
     """Input 80: DynamoDB deletes it days later."""
     old = a_row(1, "ann", granted_ms=TODAY_MS - 91 * DAY_MS)
     ledger.write([old, a_row(2, "ann")])
@@ -136,7 +136,7 @@ def test_a_row_past_its_ttl_is_not_among_them(ledger: Ledger) -> None:
     assert ledger.get(old.lease_id)
 
 
-def test_what_goes_wrong_is_one_line(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_one_line(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A day that is none, a file that cannot be, a reader who may not."""
     wrong_day, no_folder = run("--from", "yesterday"), run("--out", str(tmp_path / "none" / "x"))
 

@@ -38,7 +38,7 @@ def in_time() -> float:
 
 
 @dataclass
-class Stack:
+class BridgeStack:
     """One pool with its tables."""
 
     bridge: Bridge
@@ -56,7 +56,7 @@ class Stack:
 
 
 @pytest.fixture
-def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
+def stack(valkey_url: str, aws_endpoint: str) -> Iterator[BridgeStack]:
     """A new pool, filled with two proxies by its first run."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -65,20 +65,20 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
-    stack = Stack(bridge, pool_of(settings, bridge.cache))
+    stack = BridgeStack(bridge, pool_of(settings, bridge.cache))
     stack.store(a_record(1), a_record(2))
     assert stack.run()["count_rebuilt"] == 2
     yield stack
     bridge.cache.close()
 
 
-def wipe(stack: Stack) -> None:
+def wipe(stack: BridgeStack) -> None:
     """Loses the pool's keys, as a failover of the cache does."""
     for key in keys_of(stack.bridge.cache):
         stack.bridge.cache.command("DEL", key)
 
 
-def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
+def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: BridgeStack) -> None:
     """I23: one row per lease, with owner, proxy, outcome; the proxy's evidence grows; the journal is empty."""
     leases, _ = stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))
     stack.pool.release("ann", leases[0].id, Outcome.PROXY_ERROR)
@@ -107,7 +107,7 @@ def test_a_lease_ends_in_the_ledger_with_its_outcome(stack: Stack) -> None:
 
 @pytest.mark.parametrize(("mark", "is_low"), [(0, 0), (2, 0), (3, 1)])
 def test_the_pool_is_low_below_the_mark_of_the_settings(
-    stack: Stack, capsys: pytest.CaptureFixture[str], mark: int, is_low: int
+    stack: BridgeStack, capsys: pytest.CaptureFixture[str], mark: int, is_low: int
 ) -> None:
     """The alarm PoolIsLow watches this metric, so that its threshold follows the setting."""
     metrics.clear_metrics()  # of the run that filled the pool with two proxies
@@ -120,7 +120,7 @@ def test_the_pool_is_low_below_the_mark_of_the_settings(
 
 
 def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(
-    stack: Stack, capsys: pytest.CaptureFixture[str]
+    stack: BridgeStack, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Input 90: it is "other", however many names are made up."""
     for number in range(50):
@@ -133,7 +133,7 @@ def test_a_refusal_of_an_unknown_reason_makes_no_metric_of_its_own(
     assert {one["reason"] for one in told} == {"other", "quota"}
 
 
-def test_a_torn_or_overlapping_drain_changes_nothing(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_or_overlapping_drain_has_no_effect(stack: BridgeStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """I23: a run that dies before its trim is repeated; the second time nothing is added."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     stack.pool.report("ann", lease.id, Outcome.OK)
@@ -161,7 +161,7 @@ def test_a_torn_or_overlapping_drain_changes_nothing(stack: Stack, monkeypatch: 
     assert row.attribute_values == repeated.attribute_values
 
 
-def test_an_end_is_final_and_a_renewal_goes_only_forward(stack: Stack) -> None:
+def test_an_end_is_final_and_a_renewal_only_extends(stack: BridgeStack) -> None:
     """I23: each prefix of the journal, replayed behind the whole, leaves the rows as they are."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=10))[0][0]
     stack.run()
@@ -183,7 +183,7 @@ def test_an_end_is_final_and_a_renewal_goes_only_forward(stack: Stack) -> None:
     assert list(stack.bridge.ledger.overdue(3_000_000_000, limit=10)) == []
 
 
-def test_overdue_leases_are_written_as_expired(stack: Stack, clock: Clock) -> None:
+def test_overdue_leases_are_written_as_expired(stack: BridgeStack, clock: Clock) -> None:
     """I4: the run frees them, journals their end and closes their rows."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=1))[0][0]
     clock.move(seconds=1)
@@ -195,7 +195,7 @@ def test_overdue_leases_are_written_as_expired(stack: Stack, clock: Clock) -> No
     assert (counts["count_expired"], counts["ready"], row.ended) == (1, 2, "expired")
 
 
-def test_a_lost_cache_is_rebuilt_and_its_leases_are_closed(stack: Stack) -> None:
+def test_a_lost_cache_is_rebuilt_and_its_leases_are_closed(stack: BridgeStack) -> None:
     """Input 78, availability: leases open again with the run; rows of lost leases end as lost."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     stack.run()
@@ -213,7 +213,7 @@ def test_a_lost_cache_is_rebuilt_and_its_leases_are_closed(stack: Stack) -> None
     assert row.ended == "lost"
 
 
-def test_a_strict_pool_waits_until_no_lost_lease_can_live(stack: Stack) -> None:
+def test_a_strict_pool_waits_until_no_lost_lease_can_live(stack: BridgeStack) -> None:
     """Input 78, I1: strict opens only when max_lease_seconds have passed since the loss was seen."""
     wipe(stack)
     strict, seen = replace(stack.bridge, strict=True, max_lease_seconds=900), clock.now()
@@ -227,7 +227,7 @@ def test_a_strict_pool_waits_until_no_lost_lease_can_live(stack: Stack) -> None:
     assert stack.pool.acquire("ann", Request(ttl_seconds=60))[0]
 
 
-def test_the_operators_settings_reach_acquire(stack: Stack) -> None:
+def test_the_operators_settings_reach_acquire(stack: BridgeStack) -> None:
     """Input 91: the kill switch stops leases with the next run, and lets go again."""
     stack.bridge.state.put(SETTINGS, {"paused": True, "owner_quota": 1})
     stack.run()
@@ -240,7 +240,7 @@ def test_the_operators_settings_reach_acquire(stack: Stack) -> None:
     assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 1
 
 
-def test_two_runs_do_not_overlap(stack: Stack) -> None:
+def test_two_runs_do_not_overlap(stack: BridgeStack) -> None:
     """The second finds the lock and does nothing; the lock goes with its run."""
     stack.bridge.cache.command("SET", stack.bridge.cache.keys.lock, "other")
 
@@ -248,7 +248,7 @@ def test_two_runs_do_not_overlap(stack: Stack) -> None:
     assert stack.bridge.cache.command("GET", stack.bridge.cache.keys.lock) == "other"
 
 
-def test_the_operators_rates_and_caps_reach_acquire_and_leave_it(stack: Stack) -> None:
+def test_the_operators_rates_and_caps_reach_acquire_and_leave_it(stack: BridgeStack) -> None:
     """I20: what is not set any more does not hold any more."""
     stack.bridge.state.put(
         SETTINGS,
@@ -265,9 +265,7 @@ def test_the_operators_rates_and_caps_reach_acquire_and_leave_it(stack: Stack) -
     assert cache.command("HGET", cache.keys.settings, "epoch")
 
 
-def test_a_table_that_is_not_read_to_its_end_is_read_on_by_the_next_run(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_run_continues_an_unfinished_scan(stack: BridgeStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Input 78: a fill is bounded in time; until it is done nothing is leased."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", 1)
     wipe(stack)
@@ -283,8 +281,8 @@ def test_a_table_that_is_not_read_to_its_end_is_read_on_by_the_next_run(
     assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))[0]) == 2
 
 
-def test_a_requested_rebuild_is_run_once(stack: Stack) -> None:
-    """I11: the index is written again, leases go on."""
+def test_a_requested_rebuild_is_run_once(stack: BridgeStack) -> None:
+    """I11: the index is rebuilt, leases continue."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     for key in keys_of(stack.bridge.cache):
         if ":r:" in key:
@@ -298,7 +296,7 @@ def test_a_requested_rebuild_is_run_once(stack: Stack) -> None:
     assert stack.pool.acquire("bob", Request(ttl_seconds=60))[0][0].proxy_id != lease.proxy_id
 
 
-def test_a_throttled_table_keeps_the_journal(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_throttled_table_keeps_the_journal(stack: BridgeStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """I23, input 76: the run fails and gives its lock back, nothing is trimmed, the next run writes it all."""
     lease = stack.pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     with monkeypatch.context() as patch:
@@ -311,7 +309,7 @@ def test_a_throttled_table_keeps_the_journal(stack: Stack, monkeypatch: pytest.M
     assert stack.bridge.ledger.get(lease.id) is not None
 
 
-def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
+def test_an_invalid_journal_entry_is_skipped(stack: BridgeStack) -> None:
     """I23, input 82: it is counted and passed over, its neighbours are written."""
     log = stack.bridge.cache.keys.journal
     stack.bridge.cache.command("XADD", log, "*", "g", "from|another|version")
@@ -324,7 +322,7 @@ def test_an_unreadable_entry_of_the_journal_stops_nothing(stack: Stack) -> None:
     assert stack.bridge.ledger.get(lease.id) is not None
 
 
-def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack, clock: Clock) -> None:
+def test_a_renewal_that_races_its_expiry_has_one_outcome(stack: BridgeStack, clock: Clock) -> None:
     """I5, I23: renewed while the run drains, then expired; the ledger holds the later end and one ending."""
     clock.stop()
     lease = stack.pool.acquire("ann", Request(ttl_seconds=1, target="shop.example"))[0][0]
@@ -344,7 +342,7 @@ def test_a_renewal_that_races_its_expiry_ends_in_one_story(stack: Stack, clock: 
     assert row.expires_at > lease.expires_at.timestamp()
 
 
-def test_overlapping_drainers_write_each_lease_once(stack: Stack) -> None:
+def test_overlapping_drainers_write_each_lease_once(stack: BridgeStack) -> None:
     """I23: two runs over the same stretch, one without the lock; the second trims nothing that came since."""
     leases, _ = stack.pool.acquire("ann", Request(ttl_seconds=60, count=2))
     for lease in leases:

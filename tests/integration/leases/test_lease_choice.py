@@ -14,7 +14,7 @@ from proxypool.proxies.score import score
 
 from tests.support import servers
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 GRADES = [1.0, 3.0, 9.0, 27.0, 81.0]  # passed checks: the more, the better
@@ -28,7 +28,7 @@ def graded(url: str) -> tuple[Pool, list[str]]:
 
 
 def use(pool: Pool, strategy: Strategy, times: int, **wanted: Any) -> list[str]:
-    """The proxies of leases taken and given back one after the other."""
+    """Acquires and releases leases in turn; returns their proxies."""
     got = []
     for _ in range(times):
         lease: Lease = pool.acquire("ann", Request(ttl_seconds=60, strategy=strategy, **wanted))[0][0]
@@ -60,7 +60,7 @@ def test_best_takes_a_batch_from_the_set_where_the_best_are(valkey_url: str) -> 
 
 
 def test_round_robin_takes_each_in_turn(valkey_url: str) -> None:
-    """Nobody twice before everybody once."""
+    """No proxy twice before each was used once."""
     pool, ids = graded(valkey_url)
 
     got = use(pool, Strategy.ROUND_ROBIN, 15)
@@ -102,8 +102,8 @@ def test_two_servers_do_not_draw_one_sequence() -> None:
     assert drawn[0] != drawn[1]
 
 
-def test_a_refusal_is_remembered_for_the_same_wish_alone(valkey_url: str, clock: Clock) -> None:
-    """Case 18: who asks for the impossible slows nobody, and a proxy that comes back is granted within 250 ms."""
+def test_a_refusal_is_cached_for_equal_requests_only(valkey_url: str, clock: Clock) -> None:
+    """Case 18: impossible requests do not slow down others; a proxy that becomes free is granted within 250 ms."""
     pool = a_pool(valkey_url, a_record(1))
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     asks = Request(ttl_seconds=60, country="de")
@@ -118,7 +118,7 @@ def test_a_refusal_is_remembered_for_the_same_wish_alone(valkey_url: str, clock:
     assert len(pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*")) <= 1
 
 
-def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str) -> None:
+def test_a_refusal_cached_before_a_clock_jump_is_ignored(valkey_url: str) -> None:
     """Input 79: an instant that is further off than any memory reaches is none."""
     pool = a_pool(valkey_url)
     with pytest.raises(PoolEmpty):
@@ -132,9 +132,9 @@ def test_a_memory_from_before_a_jump_of_the_clock_refuses_nobody(valkey_url: str
     assert refusal.value.problem()["reasons"] == {"candidates": 0, "leased": 0}
 
 
-def test_a_refusal_of_a_moment_ago_is_repeated(valkey_url: str) -> None:
+def test_a_recent_refusal_is_repeated(valkey_url: str) -> None:
     """Case 18: it is not computed again while it is remembered."""
-    with movable():
+    with movable_clock():
         pool, now, told = a_pool(valkey_url), now_ms(), []
         set_clock(pool.cache, now)
         with pytest.raises(PoolEmpty):
@@ -150,7 +150,7 @@ def test_a_refusal_of_a_moment_ago_is_repeated(valkey_url: str) -> None:
     assert told == [{"told": 1}, {"candidates": 0, "leased": 0}]
 
 
-def test_a_refusal_says_when_the_first_lease_ends(valkey_url: str, clock: Clock) -> None:
+def test_a_refusal_has_the_time_until_the_first_lease_ends(valkey_url: str, clock: Clock) -> None:
     """Input 64: five seconds, and the spread of those who come back."""
     clock.stop()
     pool = a_pool(valkey_url, a_record(1))
@@ -162,7 +162,7 @@ def test_a_refusal_says_when_the_first_lease_ends(valkey_url: str, clock: Clock)
     assert 1 <= (refusal.value.retry_after_seconds or 0) <= 10
 
 
-def test_a_remembered_refusal_has_the_same_reasons(valkey_url: str) -> None:
+def test_a_cached_refusal_has_the_same_reasons(valkey_url: str) -> None:
     """Case 33."""
     pool = a_pool(valkey_url, a_record(1, https=False))
     told = []
@@ -208,8 +208,8 @@ def test_a_thousand_at_once_get_exactly_ten_leases(valkey_url: str) -> None:
     assert len(set(waits)) > 1
 
 
-def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str, clock: Clock) -> None:
-    """I4, input 66: more ended at once than one acquire takes back by the way: quota and proxies are free all the same."""
+def test_a_backlog_of_overdue_leases_is_not_counted(valkey_url: str, clock: Clock) -> None:
+    """I4, input 66: more leases expired than one acquire cleans up; quota and proxies are free nevertheless."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(60)), owner_quota=60)
     pool.acquire("ann", Request(ttl_seconds=1, count=50))
     pool.acquire("ann", Request(ttl_seconds=1, count=10))
@@ -221,7 +221,7 @@ def test_a_backlog_of_overdue_leases_counts_for_nobody(valkey_url: str, clock: C
 
 def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> None:
     """I4: more leases have expired than one acquire ends in passing; the choice among all candidates is repeated."""
-    with movable():
+    with movable_clock():
         others = [a_record(number, https=False, passed=3.0) for number in range(5)]
         fitting = [a_record(number, passed=3.0) for number in (5, 6)]
         best = a_record(7, passed=81.0, protocol=Protocol.SOCKS5)
@@ -236,9 +236,9 @@ def test_the_best_is_found_although_it_ended_behind_others(valkey_url: str) -> N
     assert [lease.proxy_id for lease in leases] == [best.id]
 
 
-def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -> None:
-    """I4, input 66: more of bob's ended before ann's than one acquire takes back by the way."""
-    with movable():
+def test_a_quota_counts_no_expired_lease_behind_those_of_another_owner(valkey_url: str) -> None:
+    """I4, input 66: more leases of bob expired before those of ann than one acquire cleans up."""
+    with movable_clock():
         pool, now = (
             a_pool(valkey_url, *(a_record(number) for number in range(20)), owner_quota=10),
             now_ms(),
@@ -251,8 +251,8 @@ def test_a_quota_counts_no_lease_that_is_over_behind_anothers(valkey_url: str) -
         assert pool.acquire("ann", Request(ttl_seconds=60))
 
 
-def test_a_lease_record_that_is_gone_stops_nothing(valkey_url: str, clock: Clock) -> None:
-    """I4: what `due` names and nobody knows is passed over."""
+def test_a_missing_lease_record_is_skipped(valkey_url: str, clock: Clock) -> None:
+    """I4: unknown ids in `due` are skipped."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     lease = pool.acquire("ann", Request(ttl_seconds=1))[0][0]
     pool.cache.command("HDEL", pool.cache.keys.leases, lease.id)

@@ -1,4 +1,4 @@
-"""The lease routes answer what the API's document says."""
+"""The lease routes respond as documented by OpenAPI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(pool: Pool, route: str, body: object = None, *, lease_id: str = "", **
     return response["statusCode"], value
 
 
-def test_every_answer_on_a_leases_way_is_documented(valkey_url: str) -> None:
+def test_every_response_of_a_lease_is_documented(valkey_url: str) -> None:
     """One route after the other, and what they refuse."""
     pool = a_pool(valkey_url, a_record(1), a_record(2), owner_quota=2)
 
@@ -53,7 +53,7 @@ def test_every_answer_on_a_leases_way_is_documented(valkey_url: str) -> None:
 
 
 @pytest.mark.parametrize("route", [row.route for row in lease_operations(SETTINGS)])
-def test_a_closed_pool_and_a_stranger_are_documented(valkey_url: str, route: str) -> None:
+def test_errors_of_a_closed_pool_and_of_another_owner_are_documented(valkey_url: str, route: str) -> None:
     """503 while the cache is filled again, 401 without an identity."""
     lease_id = "0" * 32 + ".1" if "{id}" in route else ""
     bodies = {"POST /leases/{id}/report": {"outcome": "ok"}, "POST /leases/release": {"leases": ["0" * 32 + ".1"]}}

@@ -57,7 +57,7 @@ def test_sixteen_threads_never_hold_one_proxy_twice(valkey_url: str) -> None:
     assert pool.list_leases("ann") == []
 
 
-def test_a_herd_gets_exactly_as_many_leases_as_there_are_proxies(valkey_url: str) -> None:
+def test_concurrent_requests_get_exactly_as_many_leases_as_there_are_proxies(valkey_url: str) -> None:
     """Input 64; refused callers come back spread out."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
     waits = []
@@ -77,7 +77,7 @@ def test_a_herd_gets_exactly_as_many_leases_as_there_are_proxies(valkey_url: str
 
 
 def test_the_same_key_finds_the_same_lease(valkey_url: str) -> None:
-    """I2, input 58, case 19: also after the lease is over, when nothing is granted any more."""
+    """I2, input 58, case 19: also after the lease has ended, when no lease can be granted."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     request = Request(ttl_seconds=60)
 
@@ -180,7 +180,7 @@ def test_a_proxy_leaves_when_its_check_is_too_old(valkey_url: str, clock: Clock)
 
 
 def test_a_proxy_that_died_in_a_lease_is_not_leased_again(valkey_url: str) -> None:
-    """I7: its holder keeps it until the end, and its URL."""
+    """I7: its holder keeps the lease and its URL until the end."""
     pool = a_pool(valkey_url, a_record(1))
     lease = take(pool)
 
@@ -224,7 +224,9 @@ def test_replayed_and_disordered_records_end_in_the_same_index(valkey_url: str) 
     ],
     ids=str,
 )
-def test_a_filter_lets_through_exactly_what_fits(valkey_url: str, wanted: dict[str, object], fits: set[int]) -> None:
+def test_a_filter_selects_exactly_the_matching_proxies(
+    valkey_url: str, wanted: dict[str, object], fits: set[int]
+) -> None:
     """Each rule decides; a proxy that fits is found."""
     records = {
         1: a_record(1),
@@ -240,7 +242,7 @@ def test_a_filter_lets_through_exactly_what_fits(valkey_url: str, wanted: dict[s
     assert {lease.proxy_id for lease in leases} == {records[number].id for number in fits}
 
 
-def test_fewer_than_at_least_grants_none(valkey_url: str) -> None:
+def test_fewer_proxies_than_at_least_grant_no_lease(valkey_url: str) -> None:
     """A batch is all or nothing below `at_least`."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
 
@@ -265,7 +267,7 @@ def test_one_owner_cannot_take_all(valkey_url: str) -> None:
 
 
 def test_a_pool_that_is_lost_paused_or_full_grants_nothing(valkey_url: str) -> None:
-    """Input 78: without an epoch 503; the kill switch and a full journal likewise."""
+    """Input 78: 503 without an epoch, with the kill switch, and with a full journal."""
     pool = a_pool(valkey_url, a_record(1), is_open=False)
     with pytest.raises(Rebuilding):
         take(pool)

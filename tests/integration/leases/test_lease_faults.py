@@ -20,7 +20,7 @@ from proxypool.leases.redis.cache import ANSWER_SECONDS, RETRY_WITHIN_SECONDS, C
 from proxypool.leases.redis.connection import CONNECT_SECONDS, TIMEOUT_SECONDS, Address, Connection, ErrorReply
 from proxypool.local.farm.certificates import local_certificates
 
-from tests.support.faults import Serve, a_server
+from tests.support.faults import Serve, loopback_server
 from tests.support.leases import a_pool, a_record, an_event, respond
 from tests.support.servers import free_port
 
@@ -38,13 +38,13 @@ def says(text: str) -> Serve:
 
 
 def silent(peer: socket.socket) -> None:
-    """Takes everything, says nothing."""
+    """Accepts all input and never responds."""
     while peer.recv(65_536):
         pass
 
 
 def drips(peer: socket.socket) -> None:
-    """Says a long text, a byte each 0.3 s: no single read is late."""
+    """Sends a long response, one byte per 0.3 s, so that no single read times out."""
     peer.recv(65_536)
     for byte in b"$1000\r\n" + b"x" * 200:
         peer.sendall(bytes([byte]))
@@ -82,7 +82,7 @@ def status_of(pool: Pool) -> tuple[int, float]:
 )
 def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
     """Input 77, I21: for every error of Redis the caller gets a Retry-After."""
-    with a_server(says(answer)) as url:
+    with loopback_server(says(answer)) as url:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
@@ -92,15 +92,15 @@ def test_a_server_that_refuses_is_503(valkey_url: str, answer: str) -> None:
 @pytest.mark.parametrize("serve", [silent, drips, lambda peer: peer.close()], ids=["silent", "drips", "hangs up"])
 def test_a_server_that_does_not_answer_is_503_within_three_seconds(valkey_url: str, serve: Serve) -> None:
     """Input 77, I21: the retry included; a deadline holds for the whole answer, not for each byte."""
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         status, seconds = status_of(elsewhere(a_pool(valkey_url), url))
 
     assert status == 503
     assert seconds < SLACK_SECONDS
 
 
-def test_both_tries_and_a_connection_take_three_seconds_at_most() -> None:
-    """I21: the second try starts within the first limit; each answer and each connection has one of its own."""
+def test_both_attempts_and_a_connection_take_at_most_three_seconds() -> None:
+    """I21: the second attempt starts within the first limit; each response and each connection has a limit."""
     assert RETRY_WITHIN_SECONDS + CONNECT_SECONDS + TIMEOUT_SECONDS <= ANSWER_SECONDS == 3
 
 
@@ -133,7 +133,7 @@ def a_lossy_way(url: str, *, lose: int, late: threading.Event | None = None) -> 
                     return
                 peer.sendall(answer)
 
-    with a_server(serve) as lossy:
+    with loopback_server(serve) as lossy:
         yield lossy
 
 
@@ -151,7 +151,7 @@ def test_a_lost_answer_never_grants_twice(valkey_url: str) -> None:
     assert len(pool.list_leases("ann")) == 4
 
 
-def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) -> None:
+def test_a_first_attempt_that_arrives_after_the_second_has_no_effect(valkey_url: str) -> None:
     """I2, input 77: half-open connections deliver late."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
@@ -167,7 +167,7 @@ def test_a_first_try_that_comes_behind_the_second_does_nothing(valkey_url: str) 
 
 
 def test_a_lease_that_may_expire_before_the_second_try_is_requested_once(valkey_url: str) -> None:
-    """I2, input 77: it would be granted again, under the id of the one that is over."""
+    """I2, input 77: it would be granted again, under the id of the ended one."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)
     length = pool.cache.command("XLEN", pool.cache.keys.journal)
@@ -190,8 +190,8 @@ def test_two_lost_answers_are_an_error_and_leave_one_grant(valkey_url: str) -> N
     assert pool.list_leases("ann") == leases
 
 
-def test_out_of_memory_refuses_grants_and_takes_leases_back(valkey_url: str) -> None:
-    """Input 77: OOM refuses what grows; release and expiry go on."""
+def test_out_of_memory_refuses_grants_and_accepts_releases(valkey_url: str) -> None:
+    """Input 77: OOM refuses commands that need memory; release and expiry work."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     pool.cache.command("CONFIG", "SET", "maxmemory", "1")
@@ -221,7 +221,7 @@ def test_a_slot_that_has_moved_is_followed(valkey_url: str) -> None:
             asked.append(data)
             peer.sendall(f"-MOVED 7 127.0.0.1:{port}\r\n".encode())
 
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         moved = elsewhere(pool, url)
         for _ in range(3):
             moved.release("ann", moved.acquire("ann", Request(ttl_seconds=60))[0][0].id)
@@ -256,7 +256,7 @@ def test_an_error_inside_of_a_list_leaves_the_connection_usable(valkey_url: str)
         connection.close()
 
 
-def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
+def test_a_password_is_sent_first_and_never_shown(valkey_url: str) -> None:
     """I19: credentials of the URL go into AUTH; an error names none."""
     said: list[bytes] = []
 
@@ -265,7 +265,7 @@ def test_a_password_is_said_first_and_never_shown(valkey_url: str) -> None:
             said.append(data)
             peer.sendall(b"-WRONGPASS invalid username-password pair\r\n")
 
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         pool = elsewhere(a_pool(valkey_url), url.replace("redis://", "redis://us%40er:p%3Aw@"))
         with pytest.raises(Unavailable) as refusal:
             pool.acquire("ann", Request(ttl_seconds=60))
@@ -291,9 +291,9 @@ def test_a_cache_with_tls_is_verified(valkey_url: str, tmp_path: Path, monkeypat
                 tls.sendall(server.recv(65_536))
 
     pool = a_pool(valkey_url, a_record(1))
-    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)  # the scripts are known: short commands
+    pool.release("ann", pool.acquire("ann", Request(ttl_seconds=60))[0][0].id)  # the scripts are loaded: short commands
     assert pool.list_leases("ann") == []
-    with a_server(serve) as url:
+    with loopback_server(serve) as url:
         secured = elsewhere(pool, url.replace("redis://", "rediss://"))
         with pytest.raises(Unavailable):
             secured.list_leases("ann")

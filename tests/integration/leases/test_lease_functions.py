@@ -44,7 +44,7 @@ def stream_record(number: int, sequence: int, **changes: Any) -> dict[str, Any]:
     return {"eventName": "MODIFY", "dynamodb": {"NewImage": image, "SequenceNumber": str(sequence)}}
 
 
-def test_a_lease_goes_its_whole_way_by_http(valkey_url: str) -> None:
+def test_the_lifecycle_of_a_lease_over_http(valkey_url: str) -> None:
     """Grant, look, renew, report, release, and the 404 behind it."""
     pool = a_pool(valkey_url, a_record(1))
 
@@ -108,7 +108,7 @@ def test_a_repeated_key_answers_200_with_the_same_lease(valkey_url: str) -> None
     ],
     ids=str,
 )
-def test_a_wrong_field_is_named(valkey_url: str, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named(valkey_url: str, body: dict[str, Any], field: str) -> None:
     """Inputs 55, 56, 61, 63."""
     status, answer = call(a_pool(valkey_url, a_record(1)), an_event("POST /leases", body))
 
@@ -117,7 +117,7 @@ def test_a_wrong_field_is_named(valkey_url: str, body: dict[str, Any], field: st
 
 
 @pytest.mark.parametrize("body", ['{"count": NaN}', "[" * 100, '{"count":1,"count":2}', "[]", "{", '"x"'])
-def test_what_is_not_a_json_object_is_refused(valkey_url: str, body: str) -> None:
+def test_a_body_that_is_not_a_json_object_is_refused(valkey_url: str, body: str) -> None:
     """Inputs 55, 62."""
     assert call(a_pool(valkey_url, a_record(1)), an_event("POST /leases", body))[0] == 400
 
@@ -133,8 +133,8 @@ def test_unknown_foreign_and_malformed_ids_look_the_same(valkey_url: str) -> Non
     assert all(answer == answers[0] for answer in answers)
 
 
-def test_many_leases_are_given_back_at_once(valkey_url: str) -> None:
-    """I3, input 57: the owner's own are released, all others are named alike."""
+def test_many_leases_are_released_in_one_call(valkey_url: str) -> None:
+    """I3, input 57: the leases of the owner are released, all other ids are reported as unknown."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(4)))
     mine = [lease["id"] for lease in call(pool, an_event("POST /leases", {"count": 3}))[1]["leases"]]
     foreign = call(pool, an_event("POST /leases", x_proxypool_owner="bob"))[1]["id"]
@@ -149,7 +149,7 @@ def test_many_leases_are_given_back_at_once(valkey_url: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "least", "most"), [("7", 7, 12), ("date", 7, 12), ("0", 0, 0)])
-def test_retry_after_comes_as_the_target_sent_it(
+def test_retry_after_is_accepted_as_the_target_sent_it(
     valkey_url: str, clock: Clock, given: str, least: int, most: int
 ) -> None:
     """Case 26: seconds or a date; zero cools nothing."""
@@ -170,7 +170,7 @@ def test_retry_after_comes_as_the_target_sent_it(
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "7.5", "Mon, 99 Foo 2026 00:00:00 GMT"])
-def test_a_retry_after_that_is_none_is_named(valkey_url: str, text: str) -> None:
+def test_an_invalid_retry_after_is_refused(valkey_url: str, text: str) -> None:
     """Input 55: neither seconds nor a date."""
     pool = a_pool(valkey_url, a_record(1))
     granted = call(pool, an_event("POST /leases"))[1]["id"]
@@ -182,7 +182,7 @@ def test_a_retry_after_that_is_none_is_named(valkey_url: str, text: str) -> None
     assert (status, answer["errors"][0]["field"]) == (422, "retry_after")
 
 
-def test_an_empty_pool_says_why_and_when(valkey_url: str) -> None:
+def test_an_empty_pool_responds_with_reasons_and_retry_after(valkey_url: str) -> None:
     """Cases 18 and 33, input 65: 409 with counts and whole seconds."""
     pool = a_pool(valkey_url, a_record(1), a_record(2, https=False))
     call(pool, an_event("POST /leases", {"https": True}, x_proxypool_owner="bob"))
@@ -195,8 +195,8 @@ def test_an_empty_pool_says_why_and_when(valkey_url: str) -> None:
     assert 1 <= int(response["headers"]["retry-after"]) <= 30
 
 
-def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
-    """Input 61: its role alone may name the owner; for anybody else the header is forbidden, not ignored."""
+def test_only_the_worker_can_act_on_behalf_of_an_owner(valkey_url: str) -> None:
+    """Input 61: only its role may name the owner; for other callers the header is forbidden, not ignored."""
     pool, settings = a_pool(valkey_url, a_record(1), a_record(2)), Settings(worker_role_id="AROAWORKER")
     by_role = {"iam": {"userId": "AROAWORKER:fetch_page"}}
     by_other = {"iam": {"userId": "AROAOTHER:x"}}
@@ -214,7 +214,7 @@ def test_the_worker_and_nobody_else_acts_for_an_owner(valkey_url: str) -> None:
         assert call(pool, event, deployed)[0] == 403
 
 
-def test_the_owner_is_the_role_or_the_tokens_subject(valkey_url: str) -> None:
+def test_the_owner_is_the_role_or_the_subject_of_the_token(valkey_url: str) -> None:
     """Input 61: neither sees the other's leases."""
     pool = a_pool(valkey_url, a_record(1))
     iam = {"iam": {"userId": "AROATEAM:session-1"}}
@@ -243,7 +243,7 @@ def test_a_storm_of_renewals_writes_nothing(valkey_url: str, clock: Clock) -> No
     assert pool.cache.command("XLEN", pool.cache.keys.journal) == length
 
 
-def test_a_storm_of_anothers_renewals_is_404_each_time(valkey_url: str) -> None:
+def test_renewals_by_another_owner_are_404(valkey_url: str) -> None:
     """Input 60, I3: it neither moves the end nor writes."""
     pool = a_pool(valkey_url, a_record(1))
     held = call(pool, an_event("POST /leases", {"ttl_seconds": 60}))[1]
@@ -256,7 +256,7 @@ def test_a_storm_of_anothers_renewals_is_404_each_time(valkey_url: str) -> None:
 
 
 def test_a_thousand_requests_at_once_are_ten_leases_and_spread_out_refusals(valkey_url: str) -> None:
-    """Input 64, I1, case 18: over HTTP's answers, two owners; 409 with the reasons, and a Retry-After that is not all alike."""
+    """Input 64, I1, case 18: over HTTP, two owners; 409 with the reasons, and different values of Retry-After."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(10)))
 
     def ask(number: int) -> dict[str, Any]:
@@ -294,8 +294,8 @@ def test_every_filter_reaches_the_choice(valkey_url: str) -> None:
         assert call(pool, an_event("POST /leases", wanted | {name: value}))[0] == 409, name
 
 
-def test_without_an_identity_nothing_is_leased(valkey_url: str) -> None:
-    """Input 61: no authorizer and no local stack is 401; the header alone names nobody."""
+def test_no_lease_without_an_identity(valkey_url: str) -> None:
+    """Input 61: 401 without an authorizer outside of the local stack; the header is ignored."""
     event = an_event("POST /leases", x_proxypool_owner="bob")
 
     assert call(a_pool(valkey_url, a_record(1)), event, Settings())[0] == 401
@@ -320,7 +320,7 @@ def test_an_unreachable_or_silent_redis_is_503_within_three_seconds(valkey_url: 
             assert "retry-after" in response["headers"]
 
 
-def test_the_good_path_prints_nothing_and_a_failure_one_line(
+def test_a_success_logs_nothing_and_a_failure_one_line(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """I19, input 62: never a stack trace, never what the caller sent."""

@@ -1,4 +1,4 @@
-"""index_pool's writes against each other: versions, tombstones, retirement in a lease, re-listing, a rebuild beside a delete."""
+"""Concurrent writes to the index: versions, tombstones, retirement during a lease, re-listing, a rebuild during a delete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proxypool.leases.pool import Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import TargetFact
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 
@@ -22,7 +22,7 @@ def index_of(pool: Pool) -> Index:
 
 
 def leasable(pool: Pool) -> set[str]:
-    """The proxies that can be leased now; all are given back."""
+    """Leases and releases all proxies that can be leased; returns them."""
     for memo in pool.cache.command("KEYS", f"{pool.cache.keys.tag}:memo:*"):
         pool.cache.command("DEL", memo)
     try:
@@ -34,8 +34,8 @@ def leasable(pool: Pool) -> set[str]:
 
 
 def test_a_removed_proxy_is_not_revived_by_a_late_record(valkey_url: str) -> None:
-    """I11, input 81: its version is kept as a tombstone for twice the stream's retention, then everything is deleted."""
-    with movable():
+    """I11, input 81: its version remains as a tombstone for twice the retention of the stream, then it is deleted."""
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1, version=5)), now_ms()
         index_of(pool).remove([(a_record(1).id, 7)])
 
@@ -58,7 +58,7 @@ def test_a_proxy_that_is_listed_again_after_pruning_is_leased(valkey_url: str) -
 
 def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) -> None:
     """I11: the proxy is indexed again when its tombstone expires."""
-    with movable():
+    with movable_clock():
         pool = a_pool(valkey_url, a_record(1, version=5))
         index_of(pool).remove([(a_record(1).id, 7)])
         index_of(pool).upsert([a_record(1, version=9, interval_seconds=10**6)])
@@ -71,7 +71,7 @@ def test_a_tombstone_of_a_proxy_that_is_back_removes_nothing(valkey_url: str) ->
 
 @pytest.mark.parametrize("delete_first", [True, False])
 def test_a_rebuild_that_races_a_delete_does_not_bring_the_proxy_back(valkey_url: str, delete_first: bool) -> None:
-    """I11: whichever comes first, the newer version decides."""
+    """I11: the newer version wins in any order."""
     pool = a_pool(valkey_url, a_record(1, version=5))
     if delete_first:
         index_of(pool).remove([(a_record(1).id, 5)])
@@ -81,7 +81,7 @@ def test_a_rebuild_that_races_a_delete_does_not_bring_the_proxy_back(valkey_url:
     assert leasable(pool) == set()
 
 
-def test_a_rebuild_mends_what_the_stream_alone_would_not(valkey_url: str) -> None:
+def test_a_rebuild_repairs_changes_that_the_stream_lost(valkey_url: str) -> None:
     """I11: rows of equal version are written again, holders stay."""
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     held = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
@@ -98,7 +98,7 @@ def test_a_rebuild_mends_what_the_stream_alone_would_not(valkey_url: str) -> Non
 
 
 def test_a_proxy_that_is_retired_in_a_lease_ends_with_it(valkey_url: str) -> None:
-    """I7: its holder keeps it and its URL, a second owner does not get it, and nothing but the tombstone stays."""
+    """I7: its holder keeps the lease and its URL, no other owner gets it, and only the tombstone remains."""
     pool = a_pool(valkey_url, a_record(1))
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     index_of(pool).upsert([a_record(1, status=Status.RETIRED, version=2)])
@@ -129,7 +129,7 @@ def test_a_proxy_that_changed_in_a_lease_comes_back_as_it_is_now(valkey_url: str
 
 
 def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(valkey_url: str) -> None:
-    """Case 7: banned there, leased for everybody else."""
+    """Case 7: banned for that target, leased for others."""
     now = clock.now()
     facts = {"shop.example": TargetFact(verdict="banned", at=now), "news.example": TargetFact(verdict="ok", at=now)}
     pool = a_pool(valkey_url, a_record(1, targets=facts, next_check_at=now + timedelta(minutes=10)))
@@ -145,10 +145,19 @@ def test_an_exit_rests_for_a_target_whose_rule_it_failed_until_the_next_check(va
     assert other.acquire("ann", Request(ttl_seconds=60, target="shop.example"))
 
 
+def test_a_gateway_never_rests_since_its_next_exit_is_another_one(valkey_url: str) -> None:
+    now = clock.now()
+    facts = {"shop.example": TargetFact(verdict="banned", at=now)}
+    pool = a_pool(valkey_url, a_record(1, slots=5, targets=facts, next_check_at=now + timedelta(minutes=10)))
+
+    assert pool.acquire("ann", Request(ttl_seconds=60, target="shop.example"))[0]
+    assert not [key for key in keys_of(pool.cache) if ":pace:" in key]
+
+
 def test_an_exit_that_rested_is_forgotten(valkey_url: str) -> None:
     """Case 7: nothing of a target stays behind for ever."""
     now = clock.now()
-    with movable():
+    with movable_clock():
         rests = {
             "targets": {"shop.example": TargetFact(verdict="banned", at=now)},
             "next_check_at": now + timedelta(minutes=10),

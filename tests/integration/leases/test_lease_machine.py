@@ -16,7 +16,7 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record, keys_of
 
@@ -80,7 +80,7 @@ class Leases(RuleBasedStateMachine):
 
     @rule(owner=OWNERS, key=st.sampled_from(["k1", "k2"]), ttl=st.sampled_from([1, 30]))
     def acquire_with_a_key(self, owner: str, key: str, ttl: int) -> None:
-        """I2: sent twice, granted once; another body is a conflict; what is over is not found."""
+        """I2: sent twice, granted once; another body is a conflict; an ended lease is not found."""
         self._forget_refusals()
         request, known = Request(ttl_seconds=ttl), self.keyed.get((owner, key))
         try:
@@ -130,7 +130,7 @@ class Leases(RuleBasedStateMachine):
             return
         assert live
         if outcome:
-            self.model.tell(lease_id, outcome)
+            self.model.report(lease_id, outcome)
         self._end(lease_id)
 
     @rule(which=WHICH, owner=OWNERS, outcome=st.sampled_from(list(Outcome)))
@@ -142,7 +142,7 @@ class Leases(RuleBasedStateMachine):
             assert not live
             return
         assert live
-        self.model.tell(lease_id, outcome)
+        self.model.report(lease_id, outcome)
 
     @rule(ms=st.sampled_from([1, 999, 1_000, 29_000, 61_000, 700_000]))
     def tick(self, ms: int) -> None:
@@ -172,7 +172,7 @@ class Leases(RuleBasedStateMachine):
         late=st.booleans(),
     )
     def change(self, number: int, status: Status, late: bool) -> None:
-        """A record of the table's stream; `late`: an old one, once more."""
+        """A record of the table's stream; `late`: a repeated old one."""
         self._index(number, status, version=1 if late else None)
 
     @rule(number=st.integers(0, PROXIES - 1))
@@ -184,7 +184,7 @@ class Leases(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The scripts and all connections are gone, and whatever a cache may evict."""
+        """Drops the scripts, all connections, and all keys that may be evicted."""
         self.pool.cache.command("SCRIPT", "FLUSH")
         self.pool.cache.close()
         for key in keys_of(self.pool.cache):
@@ -217,19 +217,19 @@ class Leases(RuleBasedStateMachine):
             most = min(most, 1)
         if request.session_id and (pinned := self.model.session_answer(owner, request)):
             return 0 if pinned in ("busy", "cooling") else min(most, 1)
-        return max(0, min(most, self.model.most(request)))
+        return max(0, min(most, self.model.max_leases(request)))
 
     def _granted(self, owner: str, request: Request, lease: Lease) -> None:
         self.model.grant(lease.id, owner, lease.proxy_id, request)
 
     def _fenced(self, leases: list[Lease]) -> None:
-        """I6: above every earlier grant's of the proxy (slots that one request took share theirs)."""
+        """I6: greater than that of every earlier grant of the proxy (slots of one request share it)."""
         fences = {lease.proxy_id: tuple(map(int, lease.fence.split("-"))) for lease in leases}
         assert all(fence > self.fences.get(proxy_id, (0, 0)) for proxy_id, fence in fences.items())
         self.fences |= fences
 
     def _one(self, which: int, owner: str) -> tuple[str, bool]:
-        """A lease of somebody's, live or over, or one that never was; whether it is this owner's and lives."""
+        """A lease of any owner, active, ended or unknown; and True if it is an active one of this owner."""
         ids = [*self.model.leases, *(one for one, _ in self.ended[-3:]), "0" * 32 + ".1"]
         lease_id = ids[which % len(ids)]
         return lease_id, lease_id in self.model.leases and self.model.leases[lease_id].owner == owner
@@ -239,7 +239,7 @@ class Leases(RuleBasedStateMachine):
         self.model.end(lease_id)
 
     def _forget_refusals(self) -> None:
-        """A refusal is remembered for 200 ms of two clocks: time goes on, and the memory may be evicted at any time."""
+        """A refusal is remembered for 200 ms of two clocks: time passes, and the cached refusal may be evicted at any time."""
         self._tick(250)
         for key in self.pool.cache.command("KEYS", f"{self.pool.cache.keys.tag}:memo:*"):
             self.pool.cache.command("DEL", key)
@@ -267,9 +267,9 @@ class Leases(RuleBasedStateMachine):
 @pytest.mark.timeout(300)  # a thousand steps, each run twice
 def test_the_engine_agrees_with_a_plain_model(valkey_url: str) -> None:
     """I1–I7, I20, inputs 59, 60, 66, 77, 79 and 81, cases 19, 20 and 22: acquire, renew, release, report, tick, crash
-    (a lease nobody gives back), evict, restart, duplicate, clock skew, index, remove, in any order."""
+    (a lease that is not released), evict, restart, duplicate, clock skew, index, remove, in any order."""
     Leases.url = valkey_url
-    with movable(), mock.patch("proxypool.leases.pool.secrets.token_hex", Leases.base_id):
+    with movable_clock(), mock.patch("proxypool.leases.pool.secrets.token_hex", Leases.base_id):
         run_state_machine_as_test(
             Leases,
             settings=settings(

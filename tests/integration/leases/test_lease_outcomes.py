@@ -14,14 +14,14 @@ from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.proxies.record import LeaseFacts
 from proxypool_client.outcome import Outcome
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 SHOP, NEWS = "shop.example", "news.example"
 
 
 @dataclass
-class Rig:
+class StoppedPool:
     """A pool whose clock is stopped until `wait`."""
 
     pool: Pool
@@ -38,7 +38,7 @@ class Rig:
         return self.pool.acquire(owner, Request(ttl_seconds=60, target=target, **wanted))[0][0]
 
     def use(self, outcome: Outcome, target: str = SHOP, owner: str = "ann", **wanted: Any) -> str:
-        """Takes, reports, gives back; the proxy."""
+        """Acquires, reports and releases a lease; returns its proxy."""
         lease = self.take(target, owner, **wanted)
         self.pool.release(owner, lease.id, outcome)
         return lease.proxy_id
@@ -53,26 +53,26 @@ class Rig:
 @pytest.fixture
 def clock() -> Iterator[None]:
     """Scripts read the time that the test sets."""
-    with movable():
+    with movable_clock():
         yield
 
 
 @pytest.fixture
-def rig(valkey_url: str, clock: None) -> Iterator[Rig]:
+def rig(valkey_url: str, clock: None) -> Iterator[StoppedPool]:
     """Three proxies, one exit each."""
     yield from _rig(valkey_url, 3)
 
 
-def _rig(url: str, proxies: int, **settings: Any) -> Iterator[Rig]:
+def _rig(url: str, proxies: int, **settings: Any) -> Iterator[StoppedPool]:
     pool = a_pool(url, *(a_record(number, interval_seconds=10**6) for number in range(proxies)), **settings)
-    rig = Rig(pool, now_ms())
+    rig = StoppedPool(pool, now_ms())
     rig.wait(0)
     yield rig
     pool.cache.close()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED, Outcome.TIMEOUT])
-def test_a_ban_cools_the_exit_for_that_target_alone(rig: Rig, outcome: Outcome) -> None:
+def test_a_ban_cools_the_exit_for_that_target_alone(rig: StoppedPool, outcome: Outcome) -> None:
     """Cases 7 and 26: the same proxy is at once leased for another target, by another owner too."""
     banned = {rig.use(outcome) for _ in range(3)}
 
@@ -87,7 +87,7 @@ def test_a_ban_cools_the_exit_for_that_target_alone(rig: Rig, outcome: Outcome) 
     assert rig.take().proxy_id in banned
 
 
-def test_retry_after_is_how_long_the_pair_cools(rig: Rig) -> None:
+def test_retry_after_is_how_long_the_pair_cools(rig: StoppedPool) -> None:
     """Case 26: seven seconds, which the caller gets as Retry-After."""
     for _ in range(3):
         lease = rig.take()
@@ -103,7 +103,7 @@ def test_retry_after_is_how_long_the_pair_cools(rig: Rig) -> None:
     assert cool_seconds(Outcome.RATE_LIMITED, -1) == 0
 
 
-def test_a_shorter_ban_does_not_end_a_longer_one(rig: Rig) -> None:
+def test_a_shorter_ban_does_not_end_a_longer_one(rig: StoppedPool) -> None:
     """The later of two instants holds."""
     lease = rig.take()
     rig.pool.report("ann", lease.id, Outcome.BLOCKED)
@@ -146,7 +146,7 @@ def test_one_ban_does_not_push_the_others_over_their_cap(valkey_url: str, clock:
         assert all(1 <= wait <= 6 for wait in waits)
 
 
-def test_a_burst_is_granted_at_once_and_then_the_rate_holds(rig: Rig) -> None:
+def test_a_burst_is_granted_at_once_and_then_the_rate_holds(rig: StoppedPool) -> None:
     """I20: three at once, then one every ten seconds."""
     rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, f"rate:{SHOP}", "10000 3")
     one: dict[str, Any] = {"exclude": (a_record(1).id, a_record(2).id)}
@@ -184,9 +184,9 @@ def test_a_proxys_breaker_opens_tries_one_lease_and_closes(valkey_url: str, cloc
 
 
 def test_a_probe_that_is_well_opens_a_gateway_for_others_at_once(valkey_url: str, clock: None) -> None:
-    """I20, case 23: its report is enough, it need not be given back."""
+    """I20, case 23: the report is sufficient, a release is not needed."""
     pool = a_pool(valkey_url, a_record(1, slots=2, interval_seconds=10**6), breaker_failures=1)
-    rig = Rig(pool, now_ms())
+    rig = StoppedPool(pool, now_ms())
     rig.use(Outcome.PROXY_ERROR, "")
     rig.wait(60_000)
     probe = rig.take("")
@@ -207,7 +207,7 @@ def test_a_success_in_between_starts_the_count_again(valkey_url: str, clock: Non
         assert rig.take("")
 
 
-def test_a_dead_target_costs_no_proxy_its_score(valkey_url: str, clock: None) -> None:
+def test_a_dead_target_does_not_lower_scores(valkey_url: str, clock: None) -> None:
     """Case 29, I20: five proxies time out on one target; its breaker opens, no proxy is blamed, one probe is let through."""
     for rig in _rig(valkey_url, 6):
         failed = {rig.use(Outcome.TIMEOUT) for _ in range(5)}
@@ -258,7 +258,9 @@ def test_failures_that_are_far_apart_open_no_breaker_of_a_target(valkey_url: str
         assert rig.take()
 
 
-def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str, clock: None) -> None:
+def test_a_timeout_while_the_breaker_of_the_target_is_open_is_not_blamed_on_the_proxy(
+    valkey_url: str, clock: None
+) -> None:
     """Case 29, I20: a lease from before, which found out late; and the target is closed no longer for it."""
     for rig in _rig(valkey_url, 8):
         before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
@@ -277,7 +279,7 @@ def test_who_times_out_while_the_target_is_closed_is_not_blamed(valkey_url: str,
 
 @pytest.mark.parametrize("probed", [False, True], ids=["its time is over", "its probe is over"])
 def test_any_answer_closes_a_targets_breaker_that_waits_for_one(valkey_url: str, clock: None, probed: bool) -> None:
-    """I20: also to a lease from before; then everybody is let through."""
+    """I20: also to an earlier lease; then all requests are granted."""
     for rig in _rig(valkey_url, 8):
         before = rig.pool.acquire("bob", Request(ttl_seconds=900, target=SHOP))[0][0]
         for _ in range(5):
@@ -305,7 +307,7 @@ def test_one_bad_proxy_does_not_close_a_target(valkey_url: str, clock: None) -> 
         assert rig.take().proxy_id == a_record(1).id
 
 
-def test_an_answer_of_the_target_ends_the_suspicion(valkey_url: str, clock: None) -> None:
+def test_a_response_of_the_target_resets_its_failures(valkey_url: str, clock: None) -> None:
     """Even a block is a sign of life."""
     for rig in _rig(valkey_url, 9):
         for outcome in [Outcome.TARGET_ERROR] * 4 + [Outcome.BLOCKED] + [Outcome.SERVER_ERROR] * 4:
@@ -314,7 +316,7 @@ def test_an_answer_of_the_target_ends_the_suspicion(valkey_url: str, clock: None
         assert rig.take()
 
 
-def forgotten(rig: Rig) -> bool:
+def forgotten(rig: StoppedPool) -> bool:
     """Whether nothing of the target is left a quarter of an hour later."""
     tag = rig.pool.cache.keys.tag
     for _ in range(15):
@@ -326,7 +328,7 @@ def forgotten(rig: Rig) -> bool:
 
 
 @pytest.mark.parametrize(("outcome", "numbers"), [(Outcome.TIMEOUT, 2), (Outcome.BLOCKED, 1)])
-def test_old_numbers_of_a_target_are_forgotten(rig: Rig, outcome: Outcome, numbers: int) -> None:
+def test_old_counters_of_a_target_expire(rig: StoppedPool, outcome: Outcome, numbers: int) -> None:
     """Nothing of a target stays behind for ever, however long it was."""
     tag = rig.pool.cache.keys.tag
     rig.use(outcome)
@@ -335,7 +337,7 @@ def test_old_numbers_of_a_target_are_forgotten(rig: Rig, outcome: Outcome, numbe
     assert forgotten(rig)
 
 
-def test_old_numbers_of_a_rate_are_forgotten(rig: Rig) -> None:
+def test_old_counters_of_a_rate_expire(rig: StoppedPool) -> None:
     """I20: those that grants alone have left."""
     tag = rig.pool.cache.keys.tag
     rig.pool.cache.command("HSET", rig.pool.cache.keys.settings, "rate:*", "1000 1")
@@ -345,7 +347,7 @@ def test_old_numbers_of_a_rate_are_forgotten(rig: Rig) -> None:
     assert forgotten(rig)
 
 
-def _memos(rig: Rig) -> list[str]:
+def _memos(rig: StoppedPool) -> list[str]:
     return list(rig.pool.cache.command("KEYS", f"{rig.pool.cache.keys.tag}:memo:*")) or [
         "none" + rig.pool.cache.keys.tag
     ]

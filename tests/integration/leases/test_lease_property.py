@@ -11,7 +11,7 @@ from proxypool.errors import PoolEmpty
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.proxies.proxy import Status
 
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.lease_filters import EXAMPLES
 from tests.support.lease_model import Model
 from tests.support.leases import a_pool, a_record, proxy_id
@@ -44,7 +44,7 @@ def a_request(draw: random.Random) -> Request:
 def acquire(pool: Pool, model: Model, request: Request) -> list[str]:
     """One acquire: as many as brute force finds, each one that fits, none more often than it has slots."""
     set_clock(pool.cache, model.now)
-    most, free = model.most(request), model.free_now(request)
+    most, free = model.max_leases(request), model.free_now(request)
     expected = min(request.count, most) if most >= request.at_least else 0
     room = {proxy_id: slots for proxies in free.values() for proxy_id, slots in proxies}
     try:
@@ -88,7 +88,7 @@ def test_acquire_grants_what_brute_force_would(valkey_url: str) -> None:
     A rule that never decides alone is not tested: each must have done so often.
     """
     decided: Counter[str] = Counter()
-    with movable():
+    with movable_clock():
         for seed in range(POOLS):
             decided += play(valkey_url, seed)
 

@@ -1,29 +1,33 @@
-"""The rebuild of the index after a change of its layout, while leases go on: a real Valkey and the emulated DynamoDB."""
+"""The rebuild of the index after a change of its layout, while leasing continues, on Valkey and the emulated DynamoDB."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from proxypool import aws
+from proxypool.aws.state import REBUILD_WANTED
 from proxypool.config.settings import Settings
 from proxypool.leases import expire, filters
 from proxypool.leases.build import bridge_of, pool_of
 from proxypool.leases.expire import Bridge
+from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Lease, Pool, Request
 from proxypool.leases.redis.keys import MEMBER_ID, ready_set
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import to_item
 
 from tests.support.lease_filters import fitting, layout_without
-from tests.support.leases import a_record
+from tests.support.leases import a_record, keys_of
 from tests.support.servers import create_tables
 
 ALL_READY = ready_set("http", "*", 2)
@@ -31,7 +35,7 @@ PROXIES, WORKERS = 60, 4
 
 
 @dataclass
-class Stack:
+class RebuildStack:
     """One pool with its tables."""
 
     bridge: Bridge
@@ -46,6 +50,14 @@ class Stack:
         members = self.bridge.cache.command("ZRANGE", f"{self.bridge.cache.keys.tag}:{ALL_READY}", 0, -1)
         return {member[: MEMBER_ID.start] for member in members}
 
+    def ready(self) -> int:
+        """The number of ready members."""
+        return int(self.bridge.cache.command("ZCARD", f"{self.bridge.cache.keys.tag}:{ALL_READY}"))
+
+    def request_rebuild(self) -> None:
+        """What `POST /rebuild` does."""
+        self.bridge.state.put(REBUILD_WANTED, {"at": "2028-05-17T12:00:00Z"})
+
     def pool_field(self, name: str) -> str | None:
         """A field of the pool's hash."""
         value: str | None = self.bridge.cache.command("HGET", self.bridge.cache.keys.settings, name)
@@ -53,7 +65,7 @@ class Stack:
 
 
 @pytest.fixture
-def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
+def stack(valkey_url: str, aws_endpoint: str) -> Iterator[RebuildStack]:
     """An open pool whose index was filled by an older deployment: its members have no region."""
     name = f"t{uuid.uuid4().hex[:10]}"
     tables = create_tables(name)
@@ -62,7 +74,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
         proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
     bridge = bridge_of(settings)
-    stack = Stack(bridge, pool_of(settings, bridge.cache))
+    stack = RebuildStack(bridge, pool_of(settings, bridge.cache))
     for number in range(1, PROXIES + 1):
         record = a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"})
         aws.client("dynamodb").put_item(TableName=tables["ProxiesTable"], Item=to_item(record).serialize())
@@ -72,7 +84,7 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[Stack]:
     bridge.cache.close()
 
 
-def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: Stack) -> None:
+def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_epoch(stack: RebuildStack) -> None:
     epoch, older = stack.pool_field("epoch"), stack.layouts()
 
     assert stack.run()["count_rebuilt"] == PROXIES
@@ -85,26 +97,92 @@ def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_ep
 
 
 def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows before the cursor were written with the layout of that time."""
     monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
-    with layout_without("source"), monkeypatch.context() as patch:
-        ticks = iter([0.0, 9.0])
-        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with layout_without("source"), stopping_after(pages=1):
         assert stack.bridge.rebuild(5.0) == PROXIES // 2
-    with monkeypatch.context() as patch:
-        ticks = iter([0.0, 9.0])
-        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with stopping_after(pages=1):
         assert stack.bridge.rebuild(5.0) == PROXIES // 2
 
     assert stack.run()["count_rebuilt"] == PROXIES - PROXIES // 2
     assert stack.layouts() == {filters.LAYOUT}
 
 
+@contextmanager
+def stopping_after(pages: int) -> Iterator[None]:
+    """Within, a fill reads this many pages before its time is over."""
+    ticks = iter([0.0] * pages + [9.0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expire, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+        yield
+
+
+@contextmanager
+def before_page(number: int, act: Callable[[], object]) -> Iterator[None]:
+    """Within, `act` runs once, between the reading and the writing of the page with that number."""
+    numbers, upsert = itertools.count(1), Index.upsert
+
+    def upsert_later(index: Index, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
+        if next(numbers) == number:
+            act()
+        return upsert(index, records, again=again)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Index, "upsert", upsert_later)
+        yield
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 4])
+def test_a_cache_that_is_lost_during_a_rebuild_is_filled_from_the_tables_beginning(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    """I23: the cursor belongs to the lost cache. A pool that is filled from it would open without the rows before it."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
+
+    def lose() -> None:
+        for key in keys_of(stack.bridge.cache):
+            stack.bridge.cache.command("DEL", key)
+
+    with before_page(page, lose):
+        stack.run()
+    stack.run()
+
+    assert stack.ready() == PROXIES
+    assert stack.pool_field("filled") == filters.LAYOUT
+
+
+def test_a_request_during_a_rebuild_is_answered_by_another_one(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were written before the request are written again, whether or not that run had begun by a request, too."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 2)
+    with stopping_after(pages=1):
+        assert stack.bridge.rebuild(5.0) == PROXIES // 2
+    stack.request_rebuild()
+
+    with before_page(2, stack.request_rebuild):
+        assert stack.run()["count_rebuilt"] == PROXIES
+
+    assert [stack.run()["count_rebuilt"] for _ in range(2)] == [PROXIES, 0]
+
+
+def test_a_run_that_was_overtaken_leaves_no_cursor(stack: RebuildStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock ends before a long run does. A cursor that is left would cut the next rebuild short."""
+    monkeypatch.setattr(expire, "RECORDS_PER_PAGE", PROXIES // 4)
+
+    with stopping_after(pages=6), before_page(2, lambda: stack.bridge.rebuild(5.0)):  # 2 pages, 4 by the other run
+        stack.bridge.rebuild(5.0)
+    assert (stack.pool_field("filled"), stack.pool_field("fill_after")) == (filters.LAYOUT, None)
+    stack.request_rebuild()
+
+    assert stack.run()["count_rebuilt"] == PROXIES
+
+
 @dataclass
-class Load:
-    """Workers that lease and give back, and what they saw. A proxy is `held` from its grant until its release is sent."""
+class LeaseLoad:
+    """Workers that acquire and release leases, and their observations. A proxy is `held` from its grant until its release is sent."""
 
     pool: Pool
     held: set[str] = field(default_factory=set)
@@ -134,10 +212,12 @@ class Load:
         self.pool.release_many(f"w{number}", [lease.id for lease in last])
 
 
-def test_leases_go_on_while_a_changed_layout_is_rebuilt(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leasing_continues_while_a_changed_layout_is_rebuilt(
+    stack: RebuildStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """I1, I11: no 503, no refusal, no double lease, page after page until all members have the current layout."""
     monkeypatch.setattr("proxypool.leases.index.ready.PROXIES_PER_CALL", 1)
-    load = Load(stack.pool)
+    load = LeaseLoad(stack.pool)
     pages = []
     scan_page = stack.bridge.proxies.scan_page
 

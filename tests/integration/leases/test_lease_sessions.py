@@ -1,4 +1,4 @@
-"""Sessions' pins and gateways' slots, as acquire keeps them. On a real Valkey."""
+"""Pins of sessions and slots of gateways in acquire, on Valkey."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proxypool.proxies.proxy import Status
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record
 
 
@@ -77,7 +77,7 @@ def test_a_session_waits_for_a_proxy_that_another_holds(valkey_url: str) -> None
 
 @pytest.mark.parametrize("loss", ["dead", "retired", "removed", "breaker", "cooling"])
 def test_a_session_moves_once_when_its_proxy_cannot_be_leased_any_more(valkey_url: str, loss: str) -> None:
-    """Case 22: as a whole, and it says so; what it still holds on the old proxy lives on."""
+    """Case 22: as a whole, with `moved`; its leases on the old proxy remain valid."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(3)), breaker_failures=1)
     first = take(pool, target="shop.example")
     index, record = Index(pool.cache, 3600), next(a_record(n) for n in range(3) if a_record(n).id == first.proxy_id)
@@ -116,7 +116,7 @@ def test_a_session_gets_a_retry_after_if_its_exit_is_over_the_targets_rate(valke
 
 def test_a_pin_slides_and_ends(valkey_url: str) -> None:
     """An hour after its last use, a day after its first."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1, interval_seconds=10**6)), now_ms()
         pins = f"{pool.cache.keys.tag}:pins"
 
@@ -142,7 +142,7 @@ def test_a_pin_slides_and_ends(valkey_url: str) -> None:
 
 
 def test_a_gateway_has_slots_and_each_session_its_own_name(valkey_url: str) -> None:
-    """Case 23: one row, two sessions with three leases each: two user names; others get a name of their own."""
+    """Case 23: one row, two sessions with three leases each: two user names; others get different ones."""
     pool = a_pool(valkey_url, a_record(1, slots=4, username="u-sess-{session}"))
 
     names = {name: {take(pool, session=name).proxy_url for _ in range(3)} for name in ("s1", "s2")}
@@ -158,7 +158,7 @@ def test_a_gateway_has_slots_and_each_session_its_own_name(valkey_url: str) -> N
 
 
 def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) -> None:
-    """Its exits change from session to session: a block of one says nothing of the next."""
+    """Its exits change from session to session: a block of one does not affect the next."""
     pool = a_pool(valkey_url, a_record(1, slots=2, username="u-{session}"))
     lease = take(pool, session="s1", target="shop.example")
     pool.release("ann", lease.id, Outcome.BLOCKED)
@@ -171,7 +171,7 @@ def test_a_gateways_exit_is_not_banned_for_all_of_its_sessions(valkey_url: str) 
 def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
     valkey_url: str, clock: Clock, outcome: Outcome, ends: bool
 ) -> None:
-    """Cases 22 and 23, I15: reported by one of its leases or several; its next leases share the new name, the old ones keep theirs.
+    """Cases 22 and 23, I15: reported by one of its leases or several; its next leases share the new name, the old ones keep the old name.
 
     Sessions of another owner or with another id do not change.
     """
@@ -197,7 +197,7 @@ def test_a_session_that_its_gateway_bans_moves_to_another_name_once(
 
 
 def test_a_banned_session_gets_another_name_where_only_one_may_hold_the_gateway(valkey_url: str, clock: Clock) -> None:
-    """Case 23: once it has given the proxy back; another owner's next lease there has a name of its own, too."""
+    """Case 23: after it has released the proxy; the next lease of another owner has a different name, too."""
     pool = a_pool(valkey_url, a_record(1, username="u-sess-{session}"))
     first = take(pool)
     pool.release("ann", first.id, Outcome.CAPTCHA)
@@ -215,7 +215,7 @@ def test_each_move_of_a_session_gives_it_another_name(valkey_url: str, jump_ms: 
     """Case 23, I15: the name is derived from the instant of the move, and instants may repeat."""
     pool = a_pool(valkey_url, a_record(1, slots=8, username="u-sess-{session}"))
     now = now_ms()
-    with movable():
+    with movable_clock():
         set_clock(pool.cache, now)
         leases = [take(pool)]
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What the scripts leave behind: of a lease that is over nothing but its journal; in the ready sets none that cannot be leased."""
+"""Keys that the scripts leave: only the journal of an ended lease; only leasable proxies in the ready sets."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from proxypool.proxies.proxy import Protocol
 from proxypool_client.outcome import Outcome
 
 from tests.support.clock import Clock
-from tests.support.lease_clock import movable, now_ms, set_clock
+from tests.support.lease_clock import movable_clock, now_ms, set_clock
 from tests.support.leases import a_pool, a_record, keys_of
 
 READS = {"hash": ("HGETALL",), "zset": ("ZRANGE", 0, -1, "WITHSCORES"), "set": ("SMEMBERS",)}
-COUNTERS = ("n", "h")  # of a proxy: its grants, and its holders, of whom "0" is none
+COUNTERS = ("n", "h")  # of a proxy: its grants, and its holders; "0" is none
 
 
 def held_by(pool: Pool) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def ready(pool: Pool) -> int:
 
 
 @pytest.mark.parametrize("ends", ["released", "expired"])
-def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, ends: str) -> None:
-    """I4: whether it was given back or ran out."""
-    with movable():
+def test_only_the_journal_of_an_ended_lease_remains(valkey_url: str, ends: str) -> None:
+    """I4: after a release and after expiry."""
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2, slots=2)), now_ms()
         set_clock(pool.cache, now)
         before = held_by(pool)
@@ -59,9 +59,9 @@ def test_nothing_but_its_journal_stays_of_a_lease_that_is_over(valkey_url: str, 
         assert held_by(pool) == before
 
 
-def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
+def test_an_ended_lease_never_becomes_active_again(valkey_url: str) -> None:
     """I5, input 79: the next script that reads it ends it, and a clock that jumps back does not restore it."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         set_clock(pool.cache, now)
         lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
@@ -75,9 +75,9 @@ def test_what_was_once_seen_to_be_over_stays_over(valkey_url: str) -> None:
         assert pool.acquire("bob", Request(ttl_seconds=60))
 
 
-def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> None:
+def test_an_idempotency_key_expires_after_its_window(valkey_url: str) -> None:
     """I2: not before, or a repeat would be granted; and not never."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1)), now_ms()
         window_ms = (pool.limits.total_seconds + 2 * pool.limits.ttl_seconds) * 1000
         kept = []
@@ -93,7 +93,7 @@ def test_a_request_key_is_forgotten_when_its_window_is_over(valkey_url: str) -> 
 
 def test_a_proxy_that_cannot_be_leased_is_in_no_ready_set(valkey_url: str) -> None:
     """I7: held, its breaker open, its check too old: `pool_low` and the searches count none of them."""
-    with movable():
+    with movable_clock():
         pool, now = a_pool(valkey_url, a_record(1), a_record(2), breaker_failures=1), now_ms()
         set_clock(pool.cache, now)
         assert ready(pool) == 2
@@ -113,7 +113,7 @@ def test_a_proxy_that_cannot_be_leased_is_in_no_ready_set(valkey_url: str) -> No
 
 
 def test_a_gateway_whose_breaker_opens_leaves_the_ready_sets_although_it_has_slots(valkey_url: str) -> None:
-    """I7, case 23: at the report, not when the lease is given back."""
+    """I7, case 23: at the report, not at the release."""
     pool = a_pool(valkey_url, a_record(1, slots=3), breaker_failures=1)
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
     assert ready(pool) == 1
@@ -135,13 +135,13 @@ def test_the_journal_contains_a_leases_outcome(valkey_url: str, reported: bool) 
     entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
 
     assert [(row.ended, row.outcome) for row in journal.ledger_rows(entries)] == [("released", "blocked")]
-    assert [one.outcome for one in entries if one.kind in (journal.Kind.OUTCOME, journal.Kind.RELEASE)] == [
+    assert [one.outcome for one in entries if one.kind in (journal.EntryKind.OUTCOME, journal.EntryKind.RELEASE)] == [
         "blocked"
     ] * 2
 
 
-def test_nothing_but_its_version_stays_of_a_removed_proxy(valkey_url: str) -> None:
-    """I11: until its tombstone's time is over."""
+def test_only_the_version_of_a_removed_proxy_remains(valkey_url: str) -> None:
+    """I11: until its tombstone expires."""
     pool = a_pool(valkey_url, a_record(1))
     Index(pool.cache, 3600).remove([(a_record(1).id, 1)])
 
@@ -171,7 +171,7 @@ def test_the_gauges_count_the_pool(valkey_url: str, clock: Clock) -> None:
     assert second[4] == []
 
 
-def test_a_lock_is_given_back_by_the_run_that_holds_it(valkey_url: str) -> None:
+def test_a_lock_is_released_only_by_the_run_that_holds_it(valkey_url: str) -> None:
     """A run that overran its lock does not free its successor's."""
     pool = a_pool(valkey_url)
     pool.cache.command("SET", pool.cache.keys.lock, "run-2")

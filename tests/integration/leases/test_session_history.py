@@ -1,4 +1,4 @@
-"""Sixteen workers save sessions at once, on a way to Redis on which everything goes wrong: no update is lost unsaid."""
+"""Sixteen workers save sessions concurrently over an unreliable connection to Redis: no update is lost silently."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from proxypool.errors import NotFound, Unavailable, VersionConflict
 from proxypool.leases.redis.cache import Cache
 from proxypool.leases.sessions.store import Session, Sessions
 
-from tests.support.faults import Fault, a_faulty_way
-from tests.support.lease_history import Told
+from tests.support.faults import Fault, faulty_connection
+from tests.support.lease_history import CallResult
 from tests.support.leases import a_pool
 
 WORKERS, SAVES = 16, 14
@@ -28,11 +28,11 @@ class Save:
     name: str
     mark: str
     version: int
-    told: Told
+    result: CallResult
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Observation:
     """What a session held at a version."""
 
     owner: str
@@ -48,15 +48,15 @@ def marks_of(session: Session) -> tuple[str, ...]:
 
 @dataclass
 class Worker:
-    """One worker with connections of its own: reads a session, adds a mark, saves it."""
+    """One worker with separate connections: reads a session, adds a mark, saves it."""
 
     number: int
     sessions: Sessions
     saves: list[Save] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
 
     def work(self) -> None:
-        """Each of its marks is used once, whatever becomes of it."""
+        """Each mark is used once, also after a failure."""
         draw = random.Random(self.number)
         for number in range(SAVES):
             owner, name = OWNERS[self.number % 2], draw.choice(NAMES)
@@ -75,28 +75,34 @@ class Worker:
             session = self.sessions.get(owner, name)
         except NotFound:
             return 0, ()
-        self.seen.append(Seen(owner, name, session.version, marks_of(session)))
+        self.seen.append(Observation(owner, name, session.version, marks_of(session)))
         return session.version, marks_of(session)
 
-    def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> Told:
-        """What the worker knows of it."""
+    def save(self, owner: str, name: str, body: dict[str, dict[str, str]], version: int) -> CallResult:
+        """The outcome as the worker knows it."""
         try:
             assert self.sessions.put(owner, name, content=body, version=version).version == version + 1
         except VersionConflict:
-            return Told.FAIL
+            return CallResult.FAIL
         except Unavailable:
-            return Told.UNKNOWN
-        return Told.OK
+            return CallResult.UNKNOWN
+        return CallResult.OK
 
 
-def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Seen], last: Seen) -> list[str]:
-    """What is wrong with the story of one session, whose last state is `last`."""
+def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Observation], last: Observation) -> list[str]:
+    """Checks the history of one session with the final state `last`; returns the errors."""
     mine = [one for one in saves if (one.owner, one.name) == (last.owner, last.name)]
     told = {one.mark: one for one in mine}
     found = [f"{mark} is another session's, or there twice" for mark in last.marks if mark not in told]
-    found += [f"{one.mark} was saved and is lost" for one in mine if one.told is Told.OK and one.mark not in last.marks]
     found += [
-        f"{one.mark} was refused and is there" for one in mine if one.told is Told.FAIL and one.mark in last.marks
+        f"{one.mark} was saved and is lost"
+        for one in mine
+        if one.result is CallResult.OK and one.mark not in last.marks
+    ]
+    found += [
+        f"{one.mark} was refused and is there"
+        for one in mine
+        if one.result is CallResult.FAIL and one.mark in last.marks
     ]
     found += [
         f"{mark} stands at {place}, but was saved over {told[mark].version}"
@@ -109,26 +115,26 @@ def lost_or_mixed_up(saves: Iterable[Save], seen: Iterable[Seen], last: Seen) ->
     return found
 
 
-def test_sixteen_workers_lose_no_update_when_all_goes_wrong(valkey_url: str) -> None:
+def test_sixteen_workers_with_faults_lose_no_update(valkey_url: str) -> None:
     """I15, I16, inputs 68 and 69, two owners of the same names: each acknowledged save is there, each refused one is not."""
     sessions = Sessions(a_pool(valkey_url).cache, 600, 600)
     for owner in OWNERS:
-        for name in (*NAMES, "known"):  # the scripts are known: short commands
+        for name in (*NAMES, "known"):  # the scripts are loaded: short commands
             sessions.put(owner, name, content={"tokens": {"marks": f"{owner}:{name}:first"}}, version=0)
             sessions.get(owner, name)
-    with a_faulty_way(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
+    with faulty_connection(valkey_url) as (url, happened), ThreadPoolExecutor(WORKERS) as threads:
         workers = [
             Worker(number, replace(sessions, cache=Cache(url, sessions.cache.keys))) for number in range(WORKERS)
         ]
         list(threads.map(Worker.work, workers))
     saves = [one for worker in workers for one in worker.saves]
-    saves += [Save(owner, name, f"{owner}:{name}:first", 0, Told.OK) for owner in OWNERS for name in NAMES]
+    saves += [Save(owner, name, f"{owner}:{name}:first", 0, CallResult.OK) for owner in OWNERS for name in NAMES]
     seen = [one for worker in workers for one in worker.seen]
 
     for owner in OWNERS:
         for name in NAMES:
             session = sessions.get(owner, name)
-            assert lost_or_mixed_up(saves, seen, Seen(owner, name, session.version, marks_of(session))) == []
+            assert lost_or_mixed_up(saves, seen, Observation(owner, name, session.version, marks_of(session))) == []
             assert session.version == len(marks_of(session))
     assert set(happened) == set(Fault)
-    assert set(Counter(one.told for one in saves)) == set(Told)
+    assert set(Counter(one.result for one in saves)) == set(CallResult)

@@ -1,4 +1,4 @@
-"""Sessions on a real Valkey in cluster mode: owners apart, compare-and-set, ends."""
+"""Sessions on Valkey in cluster mode: isolation of owners, compare-and-set, expiry."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def name() -> str:
     return f"s-{uuid4().hex[:8]}"
 
 
-def test_a_session_is_its_owners_alone(ask: Callable[..., tuple[int, Any]]) -> None:
+def test_a_session_belongs_to_one_owner(ask: Callable[..., tuple[int, Any]]) -> None:
     """Input 68, I15: the same id of another owner is not there, whether one reads or removes."""
     session = name()
     assert ask("PUT", session, {"version": 0, "cookies": [COOKIE]})[0] == 201
@@ -63,8 +63,8 @@ def test_a_session_is_its_owners_alone(ask: Callable[..., tuple[int, Any]]) -> N
     assert ask("GET", session)[1]["cookies"] == [COOKIE]
 
 
-def test_who_saves_second_learns_of_it(ask: Callable[..., tuple[int, Any]]) -> None:
-    """Input 69, I16: no update is lost unsaid."""
+def test_the_second_of_two_saves_gets_a_conflict(ask: Callable[..., tuple[int, Any]]) -> None:
+    """Input 69, I16: no update is lost silently."""
     session = name()
     ask("PUT", session, {"version": 0})
     assert ask("PUT", session, {"version": 1, "tokens": {"a": "1"}}) == (
@@ -78,7 +78,7 @@ def test_who_saves_second_learns_of_it(ask: Callable[..., tuple[int, Any]]) -> N
     assert ask("GET", session)[1]["tokens"] == {"a": "1"}
 
 
-def test_two_owners_of_one_name_save_at_once(sessions: Sessions) -> None:
+def test_two_owners_save_sessions_of_one_name_concurrently(sessions: Sessions) -> None:
     """Inputs 68 and 69, two owners in each."""
     session = name()
     for owner in ("ann", "bob"):
@@ -114,8 +114,8 @@ def test_a_session_ends_after_its_life_however_often_it_is_used(cache: Cache, cl
         sessions.get("ann", "short")
 
 
-def test_a_life_that_was_made_shorter_ends_what_is_older(cache: Cache) -> None:
-    """Whatever end its key has; the name is free again."""
+def test_a_shorter_maximum_life_ends_older_sessions(cache: Cache) -> None:
+    """Independent of the TTL of its key; the name can be used again."""
     session = name()
     Sessions(cache, 60, 600).put("ann", session, content={}, version=0)
 
@@ -125,7 +125,7 @@ def test_a_life_that_was_made_shorter_ends_what_is_older(cache: Cache) -> None:
     assert Sessions(cache, 60, 600).put("ann", session, content={}, version=0).version == 1
 
 
-def test_a_use_moves_the_end_on(cache: Cache) -> None:
+def test_a_use_extends_the_session(cache: Cache) -> None:
     sessions, session = Sessions(cache, 600, 9_000), name()
     sessions.put("ann", session, content={}, version=0)
     key = sessions._key("ann", session)
@@ -136,7 +136,7 @@ def test_a_use_moves_the_end_on(cache: Cache) -> None:
 
 
 def test_a_body_of_another_schema_is_no_session(sessions: Sessions) -> None:
-    """Input 70: a version that nobody knows is a session that is not there; nothing is ever unpickled."""
+    """Input 70: a session of an unknown schema version is treated as absent; nothing is unpickled."""
     session = name()
     sessions.put("ann", session, content={"v": 99}, version=0)
     sessions.put("bob", session, content={"tokens": {}}, version=0)
@@ -146,7 +146,7 @@ def test_a_body_of_another_schema_is_no_session(sessions: Sessions) -> None:
     assert sessions.get("bob", session).version == 1
 
 
-def test_a_version_that_is_not_there_is_a_conflict(sessions: Sessions) -> None:
+def test_another_version_is_a_conflict(sessions: Sessions) -> None:
     with pytest.raises(VersionConflict):
         sessions.put("ann", name(), content={}, version=3)
 
@@ -166,7 +166,7 @@ def test_a_version_that_is_not_there_is_a_conflict(sessions: Sessions) -> None:
         ({"version": 0, "tokens": {"t": 5}}, "tokens.t"),
     ],
 )
-def test_a_wrong_field_of_a_session_is_named(ask: Callable[..., tuple[int, Any]], body: object, field: str) -> None:
+def test_an_invalid_field_of_a_session_is_named(ask: Callable[..., tuple[int, Any]], body: object, field: str) -> None:
     """Inputs 55 and 70."""
     status, problem = ask("PUT", name(), body)
 
@@ -175,7 +175,7 @@ def test_a_wrong_field_of_a_session_is_named(ask: Callable[..., tuple[int, Any]]
 
 
 @pytest.mark.parametrize("session", ["a:b", "a}b", "a b", "ü", "x" * 65, "a/b"])
-def test_a_name_that_no_session_has_is_not_found(ask: Callable[..., tuple[int, Any]], session: str) -> None:
+def test_an_unknown_session_is_not_found(ask: Callable[..., tuple[int, Any]], session: str) -> None:
     """Input 63: nothing of a name leaves its place in the key."""
     assert ask("GET", session)[0] == 404
     assert ask("PUT", session, {"version": 0})[0] == 404

@@ -17,12 +17,12 @@ from proxypool.checks.judge.answer import Observation, new_nonce, parse_answer
 from proxypool.checks.probe import pipeline
 from proxypool.config.settings import Settings
 from proxypool.local.farm.kinds import KINDS, PASSWORD, USER, Spec
-from proxypool.local.farm.server import growing
+from proxypool.local.farm.server import serve_farm
 from proxypool.network import loop
 from proxypool.network.address import Url
 from proxypool.network.deadline import Deadline
 from proxypool.network.faults import TransportError
-from proxypool.network.tunnel import Connection, Credentials, ProxyHop, get_http, get_https
+from proxypool.network.tunnel import Connection, ProxyCredentials, ProxyHop, get_http, get_https
 from proxypool.proxies.proxy import Protocol, Proxy
 
 from tests.support.builders import NOW
@@ -34,15 +34,18 @@ Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 async def seen_through(folder: Path, kind: str, *, secure: bool) -> Observation:
     """What the judge sees of a GET for judge.test, a name that only the farm knows, through a proxy of this kind."""
-    async with growing(folder, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (farm, ports):
+    async with serve_farm(folder, [Spec(kind=KINDS[kind], exit_ip="127.69.0.1", country="de")], key=KEY) as (
+        farm,
+        ports,
+    ):
         tls = ssl.create_default_context(cafile=folder / "ca.pem")
-        credentials = Credentials(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
+        credentials = ProxyCredentials(username=USER, password=PASSWORD) if KINDS[kind].listed_with_password else None
         hop = ProxyHop(protocol=KINDS[kind].listed_as, host="127.69.0.1", tls=tls, credentials=credentials)
         nonce = new_nonce()
         url = Url(
             scheme="https" if secure else "http", host="judge.test", port=ports[secure], target=f"/?nonce={nonce}"
         )
-        wire = await Connection.open(*farm.places[0])
+        wire = await Connection.open(*farm.addresses[0])
         try:
             answer = await (get_https if secure else get_http)(wire, hop, url, user_agent="x")
         finally:
@@ -71,16 +74,16 @@ def test_a_name_goes_through_every_protocol_unresolved(
 
 
 def test_a_connection_carries_one_request(tmp_path: Path) -> None:
-    """Input 35: it is never used for another, whoever asks."""
+    """Input 35: it is never reused."""
 
     async def asked_twice() -> str:
-        async with growing(tmp_path, [Spec(kind=KINDS["fast"], exit_ip="127.69.3.1", country="de")], key=KEY) as (
+        async with serve_farm(tmp_path, [Spec(kind=KINDS["fast"], exit_ip="127.69.3.1", country="de")], key=KEY) as (
             farm,
             ports,
         ):
             hop = ProxyHop(protocol="http", host="127.69.3.1", tls=ssl.create_default_context())
             url = Url(scheme="http", host="127.0.0.1", port=ports[0], target=f"/?nonce={new_nonce()}")
-            wire = await Connection.open(*farm.places[0])
+            wire = await Connection.open(*farm.addresses[0])
             await get_http(wire, hop, url, user_agent="x")
             with pytest.raises(TransportError) as raised:
                 await get_http(wire, hop, url, user_agent="x")
@@ -105,7 +108,7 @@ def test_a_proxy_that_fails_is_never_gone_around(tmp_path: Path) -> None:
             known = Settings(judge_url=f"http://127.0.0.1:{port}/", allow_loopback=True)
             specs = [Spec(kind=KINDS[kind], exit_ip=f"127.69.1.{i}", country="de")
                      for i, kind in enumerate(("dead", "nopassword", "babbler", "socks5-nopassword"), 1)]  # fmt: skip
-            async with growing(tmp_path, specs, key=KEY) as (farm, _):
+            async with serve_farm(tmp_path, specs, key=KEY) as (farm, _):
                 for entry in farm.entries():
                     proxy = Proxy(Protocol(entry["protocol"]), entry["host"], entry["port"])
                     check = await pipeline.check(proxy, judges.build_context(known, KEY), now=NOW)
@@ -128,12 +131,12 @@ def test_one_batch_makes_one_context_that_verifies(tmp_path: Path, monkeypatch: 
 
     async def check_some() -> list[bool | None]:
         specs = [Spec(kind=KINDS["fast"], exit_ip=f"127.69.2.{i}", country="de") for i in range(1, 6)]
-        async with growing(tmp_path, specs, key=KEY) as (farm, ports):
+        async with serve_farm(tmp_path, specs, key=KEY) as (farm, ports):
             known = Settings(judge_url=f"http://127.0.0.1:{ports[0]}/", judge_https_url=f"https://127.0.0.1:{ports[1]}/",
                              judge_ca_file=str(tmp_path / "ca.pem"), allow_loopback=True)  # fmt: skip
             context = await judges.probe_judges(judges.build_context(known, KEY))
             assert context is not None
-            proxies = [Proxy(Protocol.HTTP, *place) for place in farm.places]
+            proxies = [Proxy(Protocol.HTTP, *place) for place in farm.addresses]
             return [(await pipeline.check(proxy, context, now=NOW)).https for proxy in proxies]
 
     assert loop.run(check_some()) == [True] * 5
@@ -142,7 +145,7 @@ def test_one_batch_makes_one_context_that_verifies(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("run", [asyncio.run, loop.run])
 def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
-    """What came while our own loop stood still is read before the time is over."""
+    """Data that arrives while the event loop is blocked is read before the timeout."""
 
     async def answer_while_blocked() -> bytes:
         async def answers(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -154,7 +157,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
             try:
                 asyncio.get_running_loop().call_later(0.01, time.sleep, 0.4)
                 with Deadline(0.1):
-                    await asyncio.sleep(0.02)  # the block lies in here
+                    await asyncio.sleep(0.02)  # the loop is blocked here
                     return await wire.read(lambda buffer, _: bytes(buffer) or None)
             finally:
                 wire.close()
@@ -165,7 +168,7 @@ def test_a_blocked_loop_is_not_blamed_on_the_proxy(run: Run) -> None:
 
 @pytest.mark.parametrize("run", [asyncio.run, loop.run])
 def test_a_deadline_ends_what_takes_too_long_and_nothing_else(run: Run) -> None:
-    """Input 32: alone, inside of a longer one, and beside a cancellation that is not its own."""
+    """Input 32: alone, nested in a longer one, and with an external cancellation."""
 
     async def outcomes() -> list[str]:
         found = []

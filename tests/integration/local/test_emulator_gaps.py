@@ -1,4 +1,4 @@
-"""Each gap of the emulator that the local stack mends, and its mend: a new version that closes one fails here."""
+"""The gaps of the emulator that the local stack works around: a new version without one of them fails here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from proxypool.local.emulation import deploy, httpapi
 
-from tests.support.stack import until
+from tests.support.stack import wait_until
 
 pytestmark = pytest.mark.usefixtures("aws_endpoint")
 
@@ -34,7 +34,7 @@ TABLE = {
 
 
 def created(resources: dict[str, Any], **numbers: str) -> dict[str, str]:
-    """Creates a stack; {logical id: physical id}, with its state under "status"; `numbers` are its parameters."""
+    """Creates a stack with number parameters; {logical id: physical id}, and its status as "status"."""
     cloudformation, name = boto3.client("cloudformation"), f"gap-{uuid4().hex[:8]}"
     cloudformation.create_stack(
         StackName=name,
@@ -61,14 +61,14 @@ def an_api() -> dict[str, Any]:
 
 
 def test_routes_in_an_openapi_body_are_ignored_so_each_becomes_a_resource() -> None:
-    as_it_is, mended = an_api(), an_api()
-    httpapi.explode(mended)
+    original, expanded = an_api(), an_api()
+    httpapi.expand_routes(expanded)
 
-    assert routes(created(as_it_is)["Api"]) == []
-    assert routes(created(mended)["Api"]) == ["GET /x"]
+    assert routes(created(original)["Api"]) == []
+    assert routes(created(expanded)["Api"]) == ["GET /x"]
 
 
-def test_a_tables_ttl_is_ignored_so_it_is_switched_on_afterwards() -> None:
+def test_the_ttl_of_a_table_is_ignored_so_it_is_enabled_afterwards() -> None:
     dynamodb, table = boto3.client("dynamodb"), created({"Table": TABLE})["Table"]
 
     before = dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]["TimeToLiveStatus"]
@@ -81,7 +81,7 @@ def test_a_tables_ttl_is_ignored_so_it_is_switched_on_afterwards() -> None:
     assert (before, after) == ("DISABLED", "ENABLED")
 
 
-def test_a_serverless_cache_is_refused_so_the_template_makes_it_only_without_a_redis_url() -> None:
+def test_a_serverless_cache_is_rejected_so_the_template_creates_it_only_without_a_redis_url() -> None:
     cache = {
         "Type": "AWS::ElastiCache::ServerlessCache",
         "Properties": {"Engine": "valkey", "ServerlessCacheName": "c"},
@@ -91,7 +91,7 @@ def test_a_serverless_cache_is_refused_so_the_template_makes_it_only_without_a_r
         created({"Cache": cache})
 
 
-def test_messages_cannot_be_moved_back_by_one_call_so_redrive_does_it_by_itself() -> None:
+def test_message_move_tasks_are_missing_so_redrive_sends_each_message() -> None:
     sqs = boto3.client("sqs")
 
     with pytest.raises(ClientError):
@@ -99,7 +99,7 @@ def test_messages_cannot_be_moved_back_by_one_call_so_redrive_does_it_by_itself(
 
 
 def a_mapping_with_a_width() -> dict[str, Any]:
-    """A template whose mapping has its width by parameter; switched off, since such a width stops the emulator's poller."""
+    """A template with a number parameter for a mapping's concurrency; the mapping is disabled, as it stops the poller."""
     mapping = {
         "EventSourceArn": {"Fn::GetAtt": ["Queue", "Arn"]},
         "FunctionName": "gap",
@@ -114,25 +114,25 @@ def a_mapping_with_a_width() -> dict[str, Any]:
 
 
 def width(template: dict[str, Any]) -> Any:
-    """The width that the mapping of a created template got, as it is on the wire: boto3 would make a number of it."""
-    made = created(template["Resources"], Width="7")
+    """The concurrency of the created mapping in the raw response: boto3 converts it to a number."""
+    stack = created(template["Resources"], Width="7")
     lambda_, raw = boto3.client("lambda"), []
     lambda_.meta.events.register("after-call", lambda http_response, **_: raw.append(http_response.content))
-    lambda_.get_event_source_mapping(UUID=made["Mapping"])
-    lambda_.delete_event_source_mapping(UUID=made["Mapping"])
+    lambda_.get_event_source_mapping(UUID=stack["Mapping"])
+    lambda_.delete_event_source_mapping(UUID=stack["Mapping"])
     return json.loads(raw[0])["ScalingConfig"]["MaximumConcurrency"]
 
 
-def test_a_number_that_comes_by_parameter_reaches_a_mapping_as_text_so_it_is_written_in() -> None:
-    as_it_is, mended = a_mapping_with_a_width(), a_mapping_with_a_width()
-    deploy._write_numbers(mended, {"Width": "7"})
+def test_a_number_parameter_reaches_a_mapping_as_text_so_it_is_inlined() -> None:
+    original, expanded = a_mapping_with_a_width(), a_mapping_with_a_width()
+    deploy._inline_numbers(expanded, {"Width": "7"})
 
-    assert width(as_it_is) == "7"
-    assert width(mended) == 7
+    assert width(original) == "7"
+    assert width(expanded) == 7
 
 
-def test_a_batch_of_messages_gathers_to_its_size_within_its_window() -> None:
-    """The emulator alone gives a function ten messages at most, at once."""
+def test_a_batch_of_messages_has_its_configured_size_within_the_batching_window() -> None:
+    """Unpatched, the emulator sends at most ten messages per batch and ignores the window."""
     awslambda, sqs, name = boto3.client("lambda"), boto3.client("sqs"), f"gap-{uuid4().hex[:8]}"
     queue = sqs.create_queue(QueueName=name)["QueueUrl"]
     awslambda.create_function(
@@ -148,7 +148,7 @@ def test_a_batch_of_messages_gathers_to_its_size_within_its_window() -> None:
         entries = [{"Id": str(first + number), "MessageBody": "x"} for number in range(5 if first == 20 else 10)]
         sqs.send_message_batch(QueueUrl=queue, Entries=entries)
 
-    assert until(lambda: sum(sizes := batch_sizes(name)) == 25 and sizes) == [20, 5]
+    assert wait_until(lambda: sum(sizes := batch_sizes(name)) == 25 and sizes) == [20, 5]
 
 
 def zipped(name: str, text: str) -> bytes:
@@ -162,7 +162,7 @@ def batch_sizes(function: str) -> list[int]:
     logs, group = boto3.client("logs"), f"/aws/lambda/{function}"
     try:
         streams = logs.describe_log_streams(logGroupName=group)["logStreams"]
-    except ClientError:  # it has not run yet
+    except ClientError:  # the function has not run yet
         return []
     texts = [
         event["message"]

@@ -1,4 +1,4 @@
-"""The emulator's streams, as the index of the pool needs them."""
+"""Stream records of the emulator, which the ready index depends on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support import servers
 from tests.support.builders import NOW, a_proxy
 
 
-def test_a_bulk_write_reaches_the_stream(aws_endpoint: str) -> None:
-    """I11: a new proxy and its claim are both seen by what follows the stream."""
+def test_a_batch_write_creates_stream_records(aws_endpoint: str) -> None:
+    """I11: a new proxy and its claim are both in the stream."""
     aws.client.cache_clear()
     name = servers.create_tables(f"st{uuid4().hex[:8]}-")["ProxiesTable"]
     table = ProxyTable(name)

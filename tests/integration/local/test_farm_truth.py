@@ -12,7 +12,7 @@ from proxypool.checks.judge import judges
 from proxypool.checks.probe import pipeline
 from proxypool.config.settings import Settings
 from proxypool.local.farm.kinds import KINDS, LEAKS, Spec
-from proxypool.local.farm.server import LOOPBACK6, can_bind, growing
+from proxypool.local.farm.server import LOOPBACK6, can_bind, serve_farm
 from proxypool.network import loop
 from proxypool.proxies.proxy import Anonymity, Protocol, Proxy
 
@@ -26,7 +26,7 @@ def check_farm(folder: Path, specs: list[Spec], *, full: bool = True) -> list[Ch
     """The pipeline's result, with short time limits, for each proxy of such a farm."""
 
     async def check_all() -> list[Check]:
-        async with growing(folder, specs, key=KEY) as (farm, ports):
+        async with serve_farm(folder, specs, key=KEY) as (farm, ports):
             settings = Settings(judge_url=f"http://127.0.0.1:{ports[0]}/", judge_https_url=f"https://127.0.0.1:{ports[1]}/",
                              judge_ca_file=str(folder / "ca.pem"), allow_loopback=True, detect_protocols=True,
                              check_connect_seconds=4, check_stage_seconds=4, check_total_seconds=12)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The admin API, over tables that this folder's tests share and each finds empty."""
+"""The admin API with tables that are shared by a module and emptied for each test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from botocore.client import BaseClient
 from botocore.signers import RequestSigner
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.jobs.build import service
 from proxypool.manage import routes
@@ -23,7 +23,7 @@ from tests.support.servers import create_tables
 
 @pytest.fixture(scope="module")
 def stage(aws_endpoint: str) -> tuple[str, Settings]:
-    """The prefix of this file's tables and queues, and the settings that name them."""
+    """The name prefix of tables and queues, and their settings."""
     aws.client.cache_clear()
     prefix = f"m{uuid4().hex[:8]}-"
     tables, sqs = create_tables(prefix), aws.client("sqs")
@@ -39,30 +39,30 @@ def stage(aws_endpoint: str) -> tuple[str, Settings]:
 
 @pytest.fixture
 def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin:
-    """The admin API over empty tables, on a laptop's settings."""
+    """The admin API with empty tables and settings of the local stack."""
     prefix, settings = stage
     manager = Manager(
         settings=settings, sources=SourceTable(settings.sources_table), proxies=ProxyTable(settings.proxies_table),
-        state=State(settings.state_table),
+        state=StateTable(settings.state_table),
     )  # fmt: skip
     empty(settings)
     monkeypatch.setattr(routes, "manager", lambda: manager)
     monkeypatch.setattr(routes, "jobs", lambda: service(manager.settings))
     monkeypatch.setattr(routes, "settings", lambda: manager.settings)
-    found = Admin(settings, manager.proxies, manager.state)
+    api = Admin(settings, manager.proxies, manager.state)
     original = BaseClient._make_api_call
 
     def recorded(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
-        found.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
+        api.calls |= {*actions(client.meta.service_model.service_name, operation, arguments, prefix)}
         return original(client, operation, arguments)
 
     presign = RequestSigner.generate_presigned_url
 
     def presigned(signer: Any, *parts: Any, operation_name: str, **named: Any) -> Any:
-        """A URL that is handed out carries a right of the function's own."""
-        found.calls.add(("BodiesBucket", f"s3:{operation_name}"))
+        """A presigned URL uses a permission of the function."""
+        api.calls.add(("BodiesBucket", f"s3:{operation_name}"))
         return presign(signer, *parts, operation_name=operation_name, **named)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", recorded)
     monkeypatch.setattr(RequestSigner, "generate_presigned_url", presigned)
-    return found
+    return api

@@ -1,4 +1,4 @@
-"""The list of proxies: pages, filters, and what is wrong with a query."""
+"""GET /proxies: pages, filters and validation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from proxypool.proxies.proxy import Anonymity, Protocol, Proxy
 from tests.support.admin import Admin
 
 
-def test_proxies_are_listed_page_by_page_each_once(admin: Admin) -> None:
+def test_pages_contain_each_proxy_once(admin: Admin) -> None:
     ids = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in range(1, 24)))
 
     seen: list[str] = []
@@ -23,16 +23,16 @@ def test_proxies_are_listed_page_by_page_each_once(admin: Admin) -> None:
     assert sorted(seen) == sorted(ids)
 
 
-def test_filters_are_facts_of_the_proxies(admin: Admin) -> None:
+def test_proxies_are_filtered_by_their_facts(admin: Admin) -> None:
     first, second = admin.add(Proxy(Protocol.HTTP, "8.8.8.8", 80), Proxy(Protocol.SOCKS5, "8.8.4.4", 80))
     admin.check(first, anonymity=Anonymity.ELITE, country="de", exit_ip="8.8.8.8")
 
-    def found(**query: str) -> list[str]:
+    def listed(**query: str) -> list[str]:
         return [proxy["id"] for proxy in admin("GET /proxies", query=query)[1]["proxies"]]
 
-    assert found(anonymity="elite") == found(country="de") == found(status="active") == [first]
-    assert found(protocol="socks5") == found(status="unchecked") == [second]
-    assert found(anonymity="anonymous") == found(source="other") == []
+    assert listed(anonymity="elite") == listed(country="de") == listed(status="active") == [first]
+    assert listed(protocol="socks5") == listed(status="unchecked") == [second]
+    assert listed(anonymity="anonymous") == listed(source="other") == []
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_filters_are_facts_of_the_proxies(admin: Admin) -> None:
     [("limit", "0"), ("limit", "1001"), ("limit", "1e3"), ("limit", "٣"), ("limit", "true"), ("limit", "007"),
      ("next", "x}"), ("status", "gone"), ("country", "DE"), ("colour", "red")],
 )  # fmt: skip
-def test_a_wrong_query_parameter_is_named(admin: Admin, name: str, value: str) -> None:
+def test_an_invalid_query_parameter_is_named(admin: Admin, name: str, value: str) -> None:
     """Inputs 55, 56, 63."""
     status, problem = admin("GET /proxies", query={name: value})
 

@@ -1,4 +1,4 @@
-"""What the admin API refuses, and how it says so."""
+"""Error responses of the admin API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.support.admin import JSON, Admin
     ],
     ids=str,
 )
-def test_a_wrong_field_is_named(admin: Admin, route: str, body: dict[str, Any], field: str) -> None:
+def test_an_invalid_field_is_named(admin: Admin, route: str, body: dict[str, Any], field: str) -> None:
     """Inputs 1, 55, 56, 61, 63."""
     (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.8", 80))
     admin("POST /sources", {"id": "list", "inline": "x"})
@@ -70,10 +70,10 @@ def test_a_wrong_field_is_named(admin: Admin, route: str, body: dict[str, Any], 
 @pytest.mark.parametrize(
     "route", ["POST /sources", "POST /proxies", "PATCH /settings", "PATCH /proxies/{id}", "PATCH /sources/{id}"]
 )
-def test_what_is_not_one_plain_json_object_is_refused(
+def test_a_body_that_is_not_a_strict_json_object_is_refused(
     admin: Admin, route: str, parts: dict[str, Any], status: int
 ) -> None:
-    """Input 62: no stack trace, nothing of a library's own words."""
+    """Input 62: no stack trace and no message of a library."""
     admin("POST /sources", {"id": "list", "inline": "x"})
 
     answer = admin.raw(route, name="list" if "sources" in route else "0" * 20, **parts)
@@ -83,18 +83,18 @@ def test_what_is_not_one_plain_json_object_is_refused(
     assert not re.search("Traceback|Error|line [0-9]", answer["body"])
 
 
-def test_a_path_that_takes_other_methods_says_which_and_another_one_is_unknown(admin: Admin) -> None:
-    wrong = admin.raw("PUT /sources/{id}", name="list")
+def test_another_method_is_405_with_allow_and_another_path_is_404(admin: Admin) -> None:
+    response = admin.raw("PUT /sources/{id}", name="list")
 
-    assert (wrong["statusCode"], wrong["headers"]["allow"]) == (405, "DELETE, GET, PATCH")
-    assert json.loads(wrong["body"])["type"] == "method_not_allowed"
+    assert (response["statusCode"], response["headers"]["allow"]) == (405, "DELETE, GET, PATCH")
+    assert json.loads(response["body"])["type"] == "method_not_allowed"
     for path in ("/", "/source", "/sources/", "/sources/a/b", "/stats", "/openapi", "/leases", "/jobs/../settings"):
         assert admin.raw(f"GET {path}")["statusCode"] == 404
 
 
 @pytest.mark.parametrize("name", ["x" * 3000, "a}b", "..", "A", "%00"])
 @pytest.mark.parametrize("route", ["GET /sources/{id}", "DELETE /proxies/{id}", "GET /tasks/{id}"])
-def test_an_id_that_cannot_be_is_unknown_and_reaches_no_table(admin: Admin, route: str, name: str) -> None:
+def test_a_malformed_id_is_not_found_without_reading_a_table(admin: Admin, route: str, name: str) -> None:
     """Inputs 57 and 63."""
     admin.calls.clear()
 
@@ -102,8 +102,8 @@ def test_an_id_that_cannot_be_is_unknown_and_reaches_no_table(admin: Admin, rout
     assert admin.calls <= {("StateTable", "dynamodb:GetItem")}
 
 
-def test_without_an_identity_nothing_is_answered(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 61: on AWS a header names nobody."""
+def test_a_request_without_an_identity_is_refused(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 61: on AWS the owner header is ignored."""
     monkeypatch.setattr(routes, "settings", lambda: replace(admin.settings, allow_loopback=False))
 
     for route in [row.route for row in routes.router(admin.settings).operations]:
@@ -112,8 +112,8 @@ def test_without_an_identity_nothing_is_answered(admin: Admin, monkeypatch: pyte
         assert json.loads(answer["body"])["type"] == "unidentified"
 
 
-def test_a_table_that_fails_is_a_503_without_its_words(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 62: nothing of the inside leaves."""
+def test_a_failing_table_is_a_503_without_details(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 62: no internal names in the response."""
     manager = routes.manager()
     monkeypatch.setattr(routes, "manager", lambda: replace(manager, sources=SourceTable("no-such-table")))
 

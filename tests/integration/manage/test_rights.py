@@ -1,4 +1,4 @@
-"""Every route, asked by each kind of caller, at both doors, under `$default` and a named stage: who is served, who is refused."""
+"""Each route × kind of caller × stage, on both APIs: served or refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.leases import a_pool
 
 SCOPE = "proxypool/admin"
 OPERATORS = ("/sources", "/settings", "/tasks", "/domains", "/pool")
-IDS = {"leases": "0" * 32 + ".1", "sources": "none", "domains": "none.example"}  # each is the id of nothing
+IDS = {"leases": "0" * 32 + ".1", "sources": "none", "domains": "none.example"}  # ids of nothing
 
 
 def _jwt(**claims: str) -> dict[str, Any]:
@@ -27,21 +27,21 @@ def _jwt(**claims: str) -> dict[str, Any]:
 
 IAM = {"authorizer": {"iam": {"userId": "AROAEXAMPLE:session"}}}
 ROLES: dict[str, tuple[dict[str, Any], bool, str]] = {
-    "an IAM role": (IAM, False, "all"),  # its policy has decided at the gateway
+    "an IAM role": (IAM, False, "all"),  # API Gateway has evaluated its policy
     "an IAM role, local stack": (IAM, True, "all"),
     "a developer, local stack": ({}, True, "all"),
     "a token": (_jwt(sub="ann"), False, "users"),
     "a token, local stack": (_jwt(sub="ann"), True, "users"),
     "a token of another scope": (_jwt(sub="ann", scope="read proxypool/administrator"), False, "users"),
     "a token with the scope": (_jwt(sub="root", scope=f"read {SCOPE}"), False, "all"),
-    "nobody": ({}, False, "none"),
+    "no identity": ({}, False, "none"),
     "a token without a subject": (_jwt(scope=SCOPE), False, "none"),
-    "a token in an IAM role's name": (_jwt(sub="AROAEXAMPLEEXAMPLE12345", scope=SCOPE), True, "none"),
+    "a token with an IAM role ID": (_jwt(sub="AROAEXAMPLEEXAMPLE12345", scope=SCOPE), True, "none"),
 }
 
 
 def _is_users(route: str) -> bool:
-    """Stated apart from the tables: operators have these paths, and what changes proxies."""
+    """Independent of the tables of operations: other paths, and changes of proxies, are for operators."""
     method, _, path = route.partition(" ")
     return not path.startswith(OPERATORS) and (not path.startswith("/proxies") or method == "GET")
 
@@ -51,7 +51,7 @@ def _event(route: str, stage: str, context: dict[str, Any]) -> dict[str, Any]:
     path = path.replace("{id}", IDS.get(path.split("/")[1], "0" * 20))
     return {
         "version": "2.0", "routeKey": "$default", "rawPath": path if stage == "$default" else f"/{stage}{path}",
-        "headers": JSON | {"x-proxypool-owner": "somebody"}, "body": "[]",  # every body that is read is refused: nothing changes
+        "headers": JSON | {"x-proxypool-owner": "other"}, "body": "[]",  # an invalid body, so that no call has an effect
         "requestContext": {"stage": stage, "http": {"method": method}} | context,
     }  # fmt: skip
 
@@ -64,39 +64,39 @@ def _expected(route: str, allowed: str) -> str:
 
 @pytest.mark.parametrize("gateway_stage", ["$default", "prod"])
 @pytest.mark.parametrize("role", ROLES)
-def test_a_caller_is_served_the_routes_of_its_right_and_no_other(
+def test_a_caller_is_served_only_the_routes_of_its_right(
     admin: Admin, valkey_url: str, monkeypatch: pytest.MonkeyPatch, role: str, gateway_stage: str
 ) -> None:
-    """Input 61: by the route that was resolved, so that a stage's prefix opens nothing."""
+    """Input 61: by the resolved route, so that a stage prefix does not bypass the check."""
     context, is_local, allowed = ROLES[role]
     pool = a_pool(valkey_url)
-    known = replace(
+    config = replace(
         admin.settings, admin_scope=SCOPE, allow_loopback=is_local, redis_url=valkey_url, pool=pool.cache.keys.pool
     )
     for module in (routes, lease):
-        monkeypatch.setattr(module, "settings", lambda: known)
-    monkeypatch.setattr(lease, "pool", lambda: pool_of(known, pool.cache))
-    monkeypatch.setattr(lease, "sessions", lambda: sessions_of(known))
-    functions = ((manage, routes.router(known)), (lease, lease.router(known)))
+        monkeypatch.setattr(module, "settings", lambda: config)
+    monkeypatch.setattr(lease, "pool", lambda: pool_of(config, pool.cache))
+    monkeypatch.setattr(lease, "sessions", lambda: sessions_of(config))
+    functions = ((manage, routes.router(config)), (lease, lease.router(config)))
 
-    found, expected = {}, {}
+    results, expected = {}, {}
     for function, router in functions:
         for route in [row.route for row in router.operations]:
             answer = function.handler(_event(route, gateway_stage, context), None)
             status = answer["statusCode"]
-            found[route] = (
+            results[route] = (
                 str(status) if status in (401, 403) else "served" if status < 500 else json.loads(answer["body"])
             )
             expected[route] = _expected(route, allowed)
 
-    assert {"POST /leases", "GET /sessions/{id}", "POST /jobs", "PATCH /settings"} <= found.keys()
-    assert found == expected
+    assert {"POST /leases", "GET /sessions/{id}", "POST /jobs", "PATCH /settings"} <= results.keys()
+    assert results == expected
 
 
-def test_without_a_path_of_the_tables_a_stage_opens_nothing(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 61: the prefix of another stage is no prefix."""
-    known: Settings = replace(admin.settings, admin_scope=SCOPE)
-    monkeypatch.setattr(routes, "settings", lambda: known)
+def test_an_unknown_path_with_a_stage_prefix_is_not_found(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Input 61: only the prefix of the request's own stage is removed."""
+    config: Settings = replace(admin.settings, admin_scope=SCOPE)
+    monkeypatch.setattr(routes, "settings", lambda: config)
     event = _event("GET /settings", "prod", _jwt(sub="ann"))
 
     for raw in (

@@ -1,4 +1,4 @@
-"""The admin API as Lambda calls it, on the emulated AWS: every route, and what it touches."""
+"""The admin API on the emulated AWS: each route and its AWS calls."""
 
 from __future__ import annotations
 
@@ -26,91 +26,92 @@ from tests.support.servers import ROOT
 
 
 def _allowed() -> set[tuple[str, str]]:
-    """What the template lets the function do."""
+    """The permissions of the function in the template."""
     policies = template.load(ROOT / "template.yaml")["Resources"]["ManageFunction"]["Properties"]["Policies"]
-    found: set[tuple[str, str]] = set()
+    permissions: set[tuple[str, str]] = set()
     for statement in policies[0]["Statement"]:
         resources = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
         actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-        names = {"".join(re.findall(r"\w+(?:Table|Queue|Function|Bucket)", json.dumps(one))) for one in resources}
-        found |= {(name, action) for name in names for action in actions}
-    return found
+        names = {
+            "".join(re.findall(r"\w+(?:Table|Queue|Function|Bucket)", json.dumps(resource))) for resource in resources
+        }
+        permissions |= {(name, action) for name in names for action in actions}
+    return permissions
 
 
-def test_every_route_answers_as_documented_and_touches_what_the_template_allows(admin: Admin) -> None:
-    """Least privilege: the function may do exactly what its routes do."""
+def test_every_route_responds_as_documented_and_uses_exactly_the_permissions_of_the_template(admin: Admin) -> None:
+    """Least privilege."""
     routes_seen: set[str] = set()
 
-    def ask(route: str, body: object = None, **parts: Any) -> Any:
+    def call(route: str, body: object = None, **parts: Any) -> Any:
         routes_seen.add(route)
         status, value = admin(route, body, **parts)
         assert status < 300, value
         return value
 
     admin.calls.clear()
-    source = ask("POST /sources", {"id": "list", "inline": "198.51.100.1:80", "tags": ["eu"]})
-    assert ask("GET /sources")["sources"] == [source] == [ask("GET /sources/{id}", name="list")]
-    assert ask("PATCH /sources/{id}", {"name": "mine"}, name="list")["name"] == "mine"
-    assert ask("POST /sources/{id}/scrape", name="list") == {"source_id": "list", "queued": True}
-    added = ask("POST /proxies", {"lines": "8.8.8.8:80\n8.8.4.4:80\nnonsense\n10.0.0.1:80", "tags": ["hand"]})
+    source = call("POST /sources", {"id": "list", "inline": "198.51.100.1:80", "tags": ["eu"]})
+    assert call("GET /sources")["sources"] == [source] == [call("GET /sources/{id}", name="list")]
+    assert call("PATCH /sources/{id}", {"name": "mine"}, name="list")["name"] == "mine"
+    assert call("POST /sources/{id}/scrape", name="list") == {"source_id": "list", "queued": True}
+    added = call("POST /proxies", {"lines": "8.8.8.8:80\n8.8.4.4:80\nnonsense\n10.0.0.1:80", "tags": ["hand"]})
     assert added == {"new": 2, "updated": 0, "unchanged": 0, "rejected": {"no_address": 1, "private": 1}}
-    assert ask("POST /proxies", {"lines": "8.8.8.8:80", "tags": ["more"]})["updated"] == 1
-    first = ask("GET /proxies", query={"tag": "more"})["proxies"][0]["id"]
-    assert "never checked" in " ".join(ask("GET /proxies/{id}", name=first)["explain"]["reasons"])
-    assert ask("PATCH /proxies/{id}", {"tags": ["b", "a"], "kind": "mobile"}, name=first)["tags"] == ["a", "b"]
-    assert ask("PATCH /proxies/{id}", {"slots": 50}, name=first)["slots"] == 50
-    assert ask("PATCH /proxies/{id}", {"tags": ["a"]}, name=first)["slots"] == 50
-    ask("DELETE /proxies/{id}", name=first)
-    assert ask("GET /proxies", query={"status": "retired"})["proxies"][0]["id"] == first
-    assert ask("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
-    assert ask("PATCH /settings", {"owner_quota": 5})["owner_quota"] == 5
-    assert ask("GET /settings")["owner_quota"] == 5
+    assert call("POST /proxies", {"lines": "8.8.8.8:80", "tags": ["more"]})["updated"] == 1
+    first = call("GET /proxies", query={"tag": "more"})["proxies"][0]["id"]
+    assert "never checked" in " ".join(call("GET /proxies/{id}", name=first)["explain"]["reasons"])
+    assert call("PATCH /proxies/{id}", {"tags": ["b", "a"], "kind": "mobile"}, name=first)["tags"] == ["a", "b"]
+    assert call("PATCH /proxies/{id}", {"slots": 50}, name=first)["slots"] == 50
+    assert call("PATCH /proxies/{id}", {"tags": ["a"]}, name=first)["slots"] == 50
+    call("DELETE /proxies/{id}", name=first)
+    assert call("GET /proxies", query={"status": "retired"})["proxies"][0]["id"] == first
+    assert call("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
+    assert call("PATCH /settings", {"owner_quota": 5})["owner_quota"] == 5
+    assert call("GET /settings")["owner_quota"] == 5
     with runs.run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
         run.counts["count_enqueued"] = 1
-    admin.calls.discard(("StateTable", "dynamodb:PutItem"))  # the run's; settings are written again below
-    assert ask("GET /tasks/{id}", name="run-1") == ask("GET /stats/pool")["tasks"]["scrape_all"]
-    ask("PATCH /settings", {"owner_quota": None})
+    admin.calls.discard(("StateTable", "dynamodb:PutItem"))  # of the run; settings are written again below
+    assert call("GET /tasks/{id}", name="run-1") == call("GET /stats/pool")["tasks"]["scrape_all"]
+    call("PATCH /settings", {"owner_quota": None})
     assert admin.state.get(REBUILD_WANTED) is None
-    wanted_at = ask("POST /pool/rebuild")["wanted_at"]
+    wanted_at = call("POST /pool/rebuild")["wanted_at"]
     assert admin.state.get(REBUILD_WANTED) == {"at": wanted_at}
-    assert ask("GET /openapi.json") == openapi.checked_in()
-    ask("DELETE /sources/{id}", name="list")
-    ask("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
-    assert ask("POST /sources/{id}/upload", name="large")["key"] == "uploads/large.txt"
-    ask_for_jobs(ask, admin)
+    assert call("GET /openapi.json") == openapi.checked_in()
+    call("DELETE /sources/{id}", name="list")
+    call("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
+    assert call("POST /sources/{id}/upload", name="large")["key"] == "uploads/large.txt"
+    call_job_routes(call, admin)
 
     assert routes_seen == {row.route for row in routes.router(admin.settings).operations}
-    apart = {
+    tested_elsewhere = {
         ("ExpireLeasesFunction", "lambda:InvokeFunction"),
         ("BodiesBucket", "s3:GetObject"),
         ("BodiesBucket", "s3:DeleteObject"),
     }
-    workers = {("JobsTable", "dynamodb:PartiQLUpdate")}  # this test plays its part
-    used = admin.calls - workers | apart  # seen in tests of their own
+    worker_calls = {("JobsTable", "dynamodb:PartiQLUpdate")}  # this test acts as the worker
+    used = admin.calls - worker_calls | tested_elsewhere
     assert used == _allowed()
 
 
-def ask_for_jobs(ask: Callable[..., Any], admin: Admin) -> None:
-    """A domain is allowed, a page queued, fetched by somebody, read, replayed, removed."""
-    assert ask("PUT /domains/{id}", {"requests_per_second": 5}, name="shop.example")["concurrency"] == 2
-    assert [domain["name"] for domain in ask("GET /domains")["domains"]] == ["shop.example"]
-    job_id = ask("POST /jobs", {"url": "https://shop.example/", "batch": "b"})["id"]
+def call_job_routes(call: Callable[..., Any], admin: Admin) -> None:
+    """Allows a domain; queues, fetches, reads, replays and removes a page."""
+    assert call("PUT /domains/{id}", {"requests_per_second": 5}, name="shop.example")["concurrency"] == 2
+    assert [domain["name"] for domain in call("GET /domains")["domains"]] == ["shop.example"]
+    job_id = call("POST /jobs", {"url": "https://shop.example/", "batch": "b"})["id"]
     table = job_table(admin.settings)
     (run,) = table.start([f"local/{job_id}"], now=clock.now(), seconds=9)
     assert isinstance(run, Job)
     packed, key = results(admin.settings).store(run, {"url": "https://shop.example/", "data": 1})
     table.finish([(run, Ending(state=JobState.DONE, attempts=1, result=packed, result_key=key))], now=clock.now())
-    assert ask("GET /jobs/{id}", name=job_id)["state"] == "done"
-    assert ask("GET /jobs/{id}/result", name=job_id)["data"] == 1
-    assert [job["id"] for job in ask("GET /jobs", query={"state": "done"})["jobs"]] == [job_id]
-    assert ask("GET /batches/{id}", name="b")["progress"] == 1
-    assert ask("POST /jobs/{id}/replay", name=job_id)["replays"] == 1
-    ask("DELETE /jobs/{id}", name=job_id)
-    ask("DELETE /domains/{id}", name="shop.example")
+    assert call("GET /jobs/{id}", name=job_id)["state"] == "done"
+    assert call("GET /jobs/{id}/result", name=job_id)["data"] == 1
+    assert [job["id"] for job in call("GET /jobs", query={"state": "done"})["jobs"]] == [job_id]
+    assert call("GET /batches/{id}", name="b")["progress"] == 1
+    assert call("POST /jobs/{id}/replay", name=job_id)["replays"] == 1
+    call("DELETE /jobs/{id}", name=job_id)
+    call("DELETE /domains/{id}", name="shop.example")
 
 
-def test_a_large_result_is_read_from_and_removed_with_its_object(admin: Admin) -> None:
-    """What lies in S3: read, and gone with its job."""
+def test_a_result_in_s3_is_read_and_deleted_with_its_job(admin: Admin) -> None:
     with_object = {("BodiesBucket", "s3:GetObject"), ("BodiesBucket", "s3:DeleteObject")}
     admin("PUT /domains/{id}", {}, name="shop.example")
     job_id = admin("POST /jobs", {"url": "https://shop.example/"})[1]["id"]
@@ -130,7 +131,7 @@ def test_a_large_result_is_read_from_and_removed_with_its_object(admin: Admin) -
     assert "Contents" not in aws.client("s3").list_objects_v2(Bucket=admin.settings.bodies_bucket)
 
 
-def test_the_messages_that_routes_send_are_those_of_the_tasks(admin: Admin) -> None:
+def test_routes_send_the_messages_of_the_tasks(admin: Admin) -> None:
     admin("POST /sources", {"id": "list", "inline": "x"})
     admin("POST /sources/{id}/scrape", name="list")
     admin("POST /proxies", {"lines": "8.8.8.8:80"})
@@ -140,7 +141,7 @@ def test_the_messages_that_routes_send_are_those_of_the_tasks(admin: Admin) -> N
     assert [message["proxy_id"] for message in admin.messages(admin.settings.validate_queue_url)] == [proxy.id]
 
 
-def test_a_removed_proxy_comes_back_unchecked_and_due_at_once(admin: Admin) -> None:
+def test_a_restored_proxy_is_unchecked_and_due_at_once(admin: Admin) -> None:
     (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.8", 80))
     admin("DELETE /proxies/{id}", name=proxy_id)
 
@@ -155,7 +156,7 @@ def test_a_removed_proxy_comes_back_unchecked_and_due_at_once(admin: Admin) -> N
     assert queues.decode(json.dumps(message), queues.ValidateMessage).next_check_at == clock.epoch(record.next_check_at)
 
 
-def test_restoring_what_was_not_removed_changes_nothing(admin: Admin) -> None:
+def test_restoring_a_proxy_that_is_not_retired_has_no_effect(admin: Admin) -> None:
     (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.8", 80))
     before = admin.proxies.get(proxy_id)
 
@@ -164,13 +165,15 @@ def test_restoring_what_was_not_removed_changes_nothing(admin: Admin) -> None:
     assert admin("POST /proxies/{id}/restore", name="0" * 20)[0] == 404
 
 
-def test_settings_and_a_wanted_rebuild_reach_the_cache_at_once(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Input 91: the bridge is woken; a change that is refused wakes nobody."""
-    woken: list[dict[str, Any]] = []
+def test_changed_settings_and_a_requested_rebuild_invoke_the_bridge(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Input 91: a refused change does not invoke it."""
+    invocations: list[dict[str, Any]] = []
 
     class Functions:
         def invoke(self, **arguments: Any) -> None:
-            woken.append(arguments)
+            invocations.append(arguments)
 
     manager = routes.manager()
     named = replace(manager, settings=replace(manager.settings, expire_leases_function="bridge"))
@@ -183,4 +186,6 @@ def test_settings_and_a_wanted_rebuild_reach_the_cache_at_once(admin: Admin, mon
     assert admin("POST /pool/rebuild")[0] == 202
     assert admin("POST /pool/rebuild", {"now": True})[0] == 422
 
-    assert [(call["FunctionName"], call["InvocationType"]) for call in woken] == [("bridge", "Event")] * 2
+    assert [(invocation["FunctionName"], invocation["InvocationType"]) for invocation in invocations] == [
+        ("bridge", "Event")
+    ] * 2

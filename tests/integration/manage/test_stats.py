@@ -1,4 +1,4 @@
-"""GET /stats/pool: what the tasks wrote down, put together."""
+"""GET /stats/pool: assembled from stored values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.admin import Admin
 from tests.support.clock import Clock
 
 
-def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin) -> None:
-    """Two reads, however large the tables are."""
+def test_stats_are_read_and_not_counted(admin: Admin) -> None:
+    """Two reads, independent of the size of the tables."""
     first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
     admin.check(first)
     admin("DELETE /proxies/{id}", name=third)
@@ -37,14 +37,12 @@ def test_stats_put_together_what_was_written_down_and_count_nothing(admin: Admin
 @pytest.mark.parametrize(
     ("late", "overdue"),
     [
-        (timedelta(0), 0),  # due in this very second
-        (census.OVERDUE - timedelta(seconds=1), 0),  # the next sweep asks for it
+        (timedelta(0), 0),  # due in this second
+        (census.OVERDUE - timedelta(seconds=1), 0),  # the next sweep enqueues it
         (census.OVERDUE, 1),
     ],
 )
-def test_a_proxy_is_overdue_when_two_sweeps_have_passed_it_by(
-    admin: Admin, clock: Clock, late: timedelta, overdue: int
-) -> None:
+def test_a_proxy_is_overdue_after_two_sweeps(admin: Admin, clock: Clock, late: timedelta, overdue: int) -> None:
     due_at = clock.stop()
     (proxy_id,) = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80))
     admin.check(proxy_id)
@@ -54,37 +52,37 @@ def test_a_proxy_is_overdue_when_two_sweeps_have_passed_it_by(
     assert admin("GET /stats/pool")[1]["overdue"] == overdue
 
 
-def test_stats_of_a_pool_that_has_done_nothing_yet_are_null_not_zero(admin: Admin) -> None:
+def test_stats_of_a_new_pool_are_null_not_zero(admin: Admin) -> None:
     _, stats = admin("GET /stats/pool")
 
     assert (stats["proxies"], stats["ready"], stats["last_scrape_at"]) == (None, None, None)
     assert set(stats["tasks"].values()) == {None}
 
 
-def test_bytes_are_told_by_source_for_today_and_for_this_month(admin: Admin, clock: Clock) -> None:
-    """Providers bill by the gigabyte: what came through a source's proxies, whatever the pages were."""
+def test_bytes_are_reported_by_source_for_today_and_this_month(admin: Admin, clock: Clock) -> None:
+    """Providers bill by the gigabyte."""
     now = datetime(2028, 2, 29, 23, 59, 59, tzinfo=UTC)
     clock.set(now)
-    ours = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80), Proxy(Protocol.HTTP, "8.8.8.2", 80))
+    proxy_ids = admin.add(Proxy(Protocol.HTTP, "8.8.8.1", 80), Proxy(Protocol.HTTP, "8.8.8.2", 80))
     source_ids = [admin("POST /sources", {"id": name, "inline": "8.8.8.8:80"})[1]["id"] for name in ("list", "other")]
 
-    usage.save({ours[0]: 1_000, ours[1]: 500, "f" * 20: 9}, admin.proxies, admin.state, now=now)
-    usage.save({ours[0]: 200}, admin.proxies, admin.state, now=now - timedelta(days=1))
+    usage.save({proxy_ids[0]: 1_000, proxy_ids[1]: 500, "f" * 20: 9}, admin.proxies, admin.state, now=now)
+    usage.save({proxy_ids[0]: 200}, admin.proxies, admin.state, now=now - timedelta(days=1))
 
     assert usage.read(source_ids, admin.state, now=now) == {"list": (1_500, 1_700), "other": (0, 0)}
-    told = admin("GET /stats/pool")[1]["sources"]["list"]
-    assert (told["bytes_today"], told["bytes_this_month"]) == (1_500, 1_700)
+    stats = admin("GET /stats/pool")[1]["sources"]["list"]
+    assert (stats["bytes_today"], stats["bytes_this_month"]) == (1_500, 1_700)
     clock.move(seconds=1)
-    told = admin("GET /stats/pool")[1]["sources"]["list"]
-    assert (told["bytes_today"], told["bytes_this_month"]) == (0, 0)
+    stats = admin("GET /stats/pool")[1]["sources"]["list"]
+    assert (stats["bytes_today"], stats["bytes_this_month"]) == (0, 0)
 
 
-def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(admin: Admin) -> None:
+def test_the_last_scrape_is_the_last_successful_one_and_the_last_run_is_shown(admin: Admin) -> None:
     def scrape(run_id: str, **counts: Any) -> dict[str, Any]:
         with runs.run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
             run.counts |= counts
-        found: dict[str, Any] = admin("GET /stats/pool")[1]
-        return found
+        stats: dict[str, Any] = admin("GET /stats/pool")[1]
+        return stats
 
     good = scrape("a", count_new=3)
     failed = scrape("b", error="HTTP 503")
@@ -97,7 +95,7 @@ def test_the_last_scrape_is_the_last_that_brought_a_list_and_every_run_is_told(a
     assert unchanged["last_scrape_at"] == unchanged["tasks"]["scrape_source"]["started_at"]
 
 
-def test_a_run_that_raised_is_told_with_its_error(admin: Admin) -> None:
+def test_a_failed_run_is_shown_with_its_error(admin: Admin) -> None:
     with pytest.raises(ValueError), runs.run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60):
         raise ValueError("it broke")
 

@@ -1,4 +1,4 @@
-"""From a list's bytes to rows and messages, on the emulated AWS: the seeds' steps, failures and retries."""
+"""Scraping on the emulated AWS: rows, messages, failures and retries."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PUBLIC = addresses(1000)
 
 @pytest.fixture
 def pool(aws_endpoint: str) -> Pool:
-    """A pool of its own."""
+    """A new pool."""
     aws.client.cache_clear()
     return Pool()
 
 
 def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(pool: Pool) -> None:
-    """The seeds' steps; I8; case 16 (loopback aside, what is not public is counted)."""
+    """The seeds' steps; I8; case 16 (rows that are not public are counted; loopback is allowed here)."""
     source_id = pool.add(inline=PUBLIC + "10.0.0.1:80\nnonsense\n", kind="datacenter", tags=["eu"])
 
     first = pool.scraper.scrape(ScrapeMessage(source_id=source_id), clock.now())
@@ -57,27 +57,27 @@ def test_a_list_becomes_rows_and_messages_and_its_second_scrape_writes_nothing(p
     assert (second.new, second.updated, second.skipped) == (0, 0, "not_modified")
     assert {record.id: record.version for record in records} == versions
     assert pool.bodies(pool.settings.validate_queue_url) == []
-    [(kind, told)] = pool.events()
-    assert (kind, told["source_id"], told["count"]) == ("proxy.new_batch", source_id, 1000)
+    [(kind, detail)] = pool.events()
+    assert (kind, detail["source_id"], detail["count"]) == ("proxy.new_batch", source_id, 1000)
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.rows, source.valid, source.health) == (1002, 1000, "healthy")
     assert source.last_scraped_at is not None
 
 
-def test_a_gateways_row_has_the_slots_that_its_source_says(pool: Pool) -> None:
-    """A provider's gateway: one row per template; one that is known keeps its own."""
+def test_the_row_of_a_gateway_has_the_slots_of_its_source(pool: Pool) -> None:
+    """A provider's gateway: one row per URL template; an existing row is not changed."""
     gateway = "http://u-{session}:p@8.8.8.8:7777\n"
     pool.scrape(pool.add("gateway", inline=gateway, slots=50))
     (record,) = pool.proxies.scan()
     pool.scrape(pool.add("others", inline=gateway + "8.8.4.4:80\n"))
 
     assert record.slots == 50
-    assert {found.proxy.host: found.slots for found in pool.proxies.scan()} == {"8.8.8.8": 50, "8.8.4.4": 1}
+    assert {row.proxy.host: row.slots for row in pool.proxies.scan()} == {"8.8.8.8": 50, "8.8.4.4": 1}
 
 
 def test_an_empty_list_removes_nothing(pool: Pool, tmp_path: Path) -> None:
-    """Input 24: a challenge page marks the source and keeps the rows."""
+    """Input 24: a challenge page is reported on the source; the rows remain."""
     file = tmp_path / "list.txt"
     file.write_text("8.8.8.8:80\n")
     source_id = pool.add(path=str(file))
@@ -92,7 +92,7 @@ def test_an_empty_list_removes_nothing(pool: Pool, tmp_path: Path) -> None:
     assert len(list(pool.proxies.scan())) == 1
 
 
-def test_scrape_all_enqueues_what_is_due_and_tells_staleness_once(pool: Pool) -> None:
+def test_scrape_all_enqueues_due_sources_and_reports_staleness_once(pool: Pool) -> None:
     """The seeds' scrape_all; source.stale once per staleness."""
     now = clock.now()
     pool.add("due", inline="x")
@@ -121,7 +121,7 @@ def test_a_paused_pool_scrapes_nothing(pool: Pool) -> None:
 
 @pytest.fixture
 def app(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The function's module, in the environment of the pool."""
+    """The module of the function, with the environment of the pool."""
     for name in ("sources_table", "proxies_table", "state_table", "scrape_queue_url", "validate_queue_url",
                  "event_bus", "bodies_bucket"):  # fmt: skip
         monkeypatch.setenv(name.upper(), getattr(pool.settings, name))
@@ -152,7 +152,7 @@ def _failed(answer: dict[str, Any]) -> list[str]:
 CONTEXT = SimpleNamespace(aws_request_id="run-1", get_remaining_time_in_millis=lambda: 60_000)
 
 
-def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: ModuleType) -> None:
+def test_a_poison_message_fails_alone_and_its_reason_is_stored(pool: Pool, app: ModuleType) -> None:
     """Inputs 73 and 74, I14."""
     source_id = pool.add(inline="8.8.8.8:80")
     good = encode(ScrapeMessage(source_id=source_id))
@@ -167,18 +167,18 @@ def test_a_poison_message_fails_alone_with_its_reason_kept(pool: Pool, app: Modu
         app.handler({}, CONTEXT)
 
 
-def test_an_unreachable_source_is_retried_twice_and_then_told(pool: Pool, app: ModuleType, log_lines: Any) -> None:
-    """The seeds' retries and source.failed; existing proxies and the source stay."""
+def test_an_unreachable_source_is_retried_twice_and_then_reported(pool: Pool, app: ModuleType, log_lines: Any) -> None:
+    """The seeds' retries and source.failed; existing proxies and the source remain."""
     source_id = pool.add(url=f"http://127.0.0.1:{servers.free_port()}/list")
     body = encode(ScrapeMessage(source_id=source_id))
 
     answers = [app.handler({"Records": [_record("m", body, attempt)]}, CONTEXT) for attempt in (1, 2, 3)]
 
     assert [_failed(answer) for answer in answers] == [["m"]] * 3
-    [(kind, told)] = pool.events()
+    [(kind, detail)] = pool.events()
     assert kind == "source.failed"
-    assert (told["source_id"], told["reason"], told["attempts"]) == (source_id, "unreachable", 3)
-    jsonschema.validate(told, json.loads((servers.ROOT / "events/bus/source.failed.schema.json").read_text()))
+    assert (detail["source_id"], detail["reason"], detail["attempts"]) == (source_id, "unreachable", 3)
+    jsonschema.validate(detail, json.loads((servers.ROOT / "events/bus/source.failed.schema.json").read_text()))
     source = pool.sources.get(source_id)
     assert source is not None
     assert (source.enabled, source.last_error) == (True, "unreachable")
@@ -186,8 +186,8 @@ def test_an_unreachable_source_is_retried_twice_and_then_told(pool: Pool, app: M
     assert [line for line in log_lines() if line.get("SourcesFailed") == [1.0]]
 
 
-def test_a_url_that_became_forbidden_is_refused_at_the_fetch_again(pool: Pool, app: ModuleType) -> None:
-    """Input 1: registration is not the only guard."""
+def test_a_forbidden_url_is_refused_at_the_fetch_too(pool: Pool, app: ModuleType) -> None:
+    """Input 1: not only at registration."""
     source_id = pool.add(url="https://list.example/")
     pool.sources.update(source_id, url="https://169.254.169.254/latest/")
 
@@ -200,7 +200,7 @@ def test_a_url_that_became_forbidden_is_refused_at_the_fetch_again(pool: Pool, a
 def log_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], list[dict[str, Any]]]:
-    """What the functions wrote since the last look: log lines and metrics, one JSON object each."""
+    """Reads the new log lines and metrics, one JSON object each."""
     stream = io.StringIO()
     monkeypatch.setattr(log.registered_handler, "stream", stream)
 
@@ -211,8 +211,8 @@ def log_lines(
     return read
 
 
-def test_the_log_tells_a_scrapes_start_end_and_retries(pool: Pool, app: ModuleType, log_lines: Any) -> None:
-    """The seeds' lines: counts and duration_ms at the end, retrying and attempt on failure; metrics beside them; I19."""
+def test_the_log_has_start_end_and_retries_of_a_scrape(pool: Pool, app: ModuleType, log_lines: Any) -> None:
+    """The seeds' lines: counts and duration_ms at the end, retrying and attempt on failure; metrics; I19."""
     good = pool.add("good", inline="8.8.8.8:80:user:s3cret\n8.8.4.4:80\nnonsense-of-a-list")
     bad = pool.add("bad", url=f"http://127.0.0.1:{servers.free_port()}/list")
     records = [_record(name, encode(ScrapeMessage(source_id=name)), attempt=2) for name in (good, bad)]
@@ -232,8 +232,8 @@ def test_the_log_tells_a_scrapes_start_end_and_retries(pool: Pool, app: ModuleTy
     assert "nonsense-of-a-list" not in str(lines)
 
 
-def test_scrape_all_keeps_its_result(pool: Pool, app: ModuleType, log_lines: Any) -> None:
-    """The scheduled function by direct call: its line in the log, its message, its result by id."""
+def test_scrape_all_stores_its_result(pool: Pool, app: ModuleType, log_lines: Any) -> None:
+    """Log line, message, and result by id."""
     pool.add(inline="8.8.8.8:80")
 
     answer = _load("scrape_all").handler({}, SimpleNamespace(aws_request_id="run-all"))
@@ -243,7 +243,7 @@ def test_scrape_all_keeps_its_result(pool: Pool, app: ModuleType, log_lines: Any
     assert any(line.get("message") == "scrape_all done" for line in log_lines())
 
 
-def test_a_source_that_asks_for_a_pause_is_not_scraped_earlier(pool: Pool) -> None:
+def test_a_source_is_not_scraped_during_a_requested_pause(pool: Pool) -> None:
     """Input 29: Retry-After of a 429."""
     source_id, now = pool.add(url="https://list.example/"), clock.now()
 

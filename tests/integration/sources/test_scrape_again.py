@@ -1,4 +1,4 @@
-"""Scraping a list again: what is written, what is skipped, what is asked for."""
+"""Repeated scrapes of a list: writes, skipped rows, conditional requests."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.support.scrape import ListServer, Pool, addresses, counted_calls, lis
 
 @pytest.fixture
 def pool(aws_endpoint: str) -> Pool:
-    """A pool of its own."""
+    """A new pool."""
     aws.client.cache_clear()
     return Pool()
 
 
 @pytest.fixture
-def there() -> Iterator[ListServer]:
-    """A list behind a URL."""
-    with list_server() as server:
-        yield server
+def server() -> Iterator[ListServer]:
+    """An HTTP server with a list."""
+    with list_server() as running:
+        yield running
 
 
 def test_the_second_scrape_of_5000_lines_writes_fewer_than_50_items(pool: Pool, tmp_path: Path) -> None:
-    """One line differs, so that the list is not skipped as a whole; I8: each row is due."""
+    """One line differs, so that the list is not skipped; I8: each row is due."""
     file, lines = tmp_path / "list.txt", addresses(5_000)
     file.write_text(lines)
     pool.add(path=str(file))
@@ -51,8 +51,8 @@ def test_the_second_scrape_of_5000_lines_writes_fewer_than_50_items(pool: Pool, 
     assert sum(pool.proxies.count_due(shard) for shard in due_shards(Status.UNCHECKED)) == 5_001
 
 
-def test_a_row_is_looked_at_again_after_a_day_and_last_seen_is_written_once(pool: Pool) -> None:
-    """`last_seen_at` once a day at most, also where the list never changes."""
+def test_a_row_is_read_again_after_a_day_and_last_seen_is_written_once(pool: Pool) -> None:
+    """`last_seen_at` is written at most once a day, also for an unchanged list."""
     pool.add(inline=addresses(30))
     pool.scrape()
 
@@ -65,7 +65,7 @@ def test_a_row_is_looked_at_again_after_a_day_and_last_seen_is_written_once(pool
 
 
 def test_a_lost_digest_costs_reads_and_no_writes(pool: Pool) -> None:
-    """The digest is a hint; the table is the truth."""
+    """The digest is a cache of the table."""
     pool.add(inline=addresses(200))
     pool.scrape()
     aws.client("s3").delete_object(Bucket=pool.settings.bodies_bucket, Key="seen/list")
@@ -79,45 +79,45 @@ def test_a_lost_digest_costs_reads_and_no_writes(pool: Pool) -> None:
     assert calls.written < 10
 
 
-def test_an_unchanged_list_is_asked_for_by_its_validators_and_read_whole_once_a_day(
-    pool: Pool, there: ListServer
+def test_an_unchanged_list_is_requested_with_validators_and_read_completely_once_a_day(
+    pool: Pool, server: ListServer
 ) -> None:
-    """Input 29: ETag and Last-Modified; a server that answers 304 for ever is not believed for longer than a day."""
-    there.body, there.headers = (
+    """Input 29: ETag and Last-Modified; a server that always answers 304 is trusted for at most a day."""
+    server.body, server.headers = (
         addresses(3).encode(),
         {"etag": '"one"', "last-modified": "Mon, 30 Nov 2026 06:00:00 GMT"},
     )
-    pool.add(url=there.url)
+    pool.add(url=server.url)
     pool.scrape()
-    there.status = 304
+    server.status = 304
 
     unchanged = pool.scrape()
-    there.status = 200
+    server.status = 200
     pool.scrape(days=1.1)
 
     assert unchanged.skipped == "not_modified"
-    assert (there.asked[1]["if-none-match"], there.asked[1]["if-modified-since"]) == (
+    assert (server.asked[1]["if-none-match"], server.asked[1]["if-modified-since"]) == (
         '"one"', "Mon, 30 Nov 2026 06:00:00 GMT",
     )  # fmt: skip
-    assert "if-none-match" not in there.asked[2]
+    assert "if-none-match" not in server.asked[2]
 
 
-def test_an_edit_makes_the_next_scrape_read_the_whole_list(pool: Pool, there: ListServer) -> None:
+def test_the_scrape_after_an_edit_reads_the_whole_list(pool: Pool, server: ListServer) -> None:
     """Input 29: no ETag loop; new tags reach the known rows."""
-    there.body, there.headers = addresses(3).encode(), {"etag": '"one"'}
-    pool.add(url=there.url)
+    server.body, server.headers = addresses(3).encode(), {"etag": '"one"'}
+    pool.add(url=server.url)
     pool.scrape()
 
     pool.sources.update("list", **changes_from_request({"tags": ["eu"]}, pool.source(), settings=pool.settings))
     after = pool.scrape()
 
-    assert "if-none-match" not in there.asked[1]
+    assert "if-none-match" not in server.asked[1]
     assert after.updated == 3
     assert {record.tags for record in pool.proxies.scan()} == {frozenset({"eu"})}
 
 
-def test_a_retired_proxy_does_not_come_back_until_it_is_restored(pool: Pool) -> None:
-    """The row is the tombstone; restored, it is unchecked and due now."""
+def test_a_retired_proxy_is_not_added_again_until_it_is_restored(pool: Pool) -> None:
+    """The row is a tombstone; after the restore it is unchecked and due."""
     pool.add(inline=addresses(3))
     pool.scrape()
     record = next(pool.proxies.scan())
@@ -142,8 +142,8 @@ def _shard(proxy_id: str) -> str:
     return f"unchecked#{int(proxy_id[:8], 16) % 16:02d}"
 
 
-def test_a_pruned_proxy_comes_back_as_unchecked_within_a_day(pool: Pool) -> None:
-    """What pruning removed may come back; the digest does not keep it away for longer than a day."""
+def test_a_pruned_proxy_is_added_again_within_a_day(pool: Pool) -> None:
+    """The digest delays the new row by at most a day."""
     pool.add(inline=addresses(3))
     pool.scrape()
     record = next(pool.proxies.scan())
@@ -151,24 +151,24 @@ def test_a_pruned_proxy_comes_back_as_unchecked_within_a_day(pool: Pool) -> None
 
     assert pool.scrape(days=1.01).new == 1
 
-    back = pool.proxies.get(record.id)
-    assert back is not None
-    assert back.status is Status.UNCHECKED
-    assert back.first_seen_at > record.first_seen_at
+    added = pool.proxies.get(record.id)
+    assert added is not None
+    assert added.status is Status.UNCHECKED
+    assert added.first_seen_at > record.first_seen_at
 
 
-def test_what_fewer_new_ones_than_asked_for_leave_is_held_back(aws_endpoint: str) -> None:
-    """ProxyTable.upsert_many: no more than `max_new`, the rest is said."""
+def test_an_upsert_stores_at_most_max_new_proxies(aws_endpoint: str) -> None:
+    """ProxyTable.upsert_many counts the rest as held back."""
     aws.client.cache_clear()
     table = ProxyTable(Pool().settings.proxies_table)
     proxies = parse("lines", addresses(10).encode(), default_protocol=Protocol.HTTP).proxies
 
-    done = table.upsert_many(proxies, source_id="a", kind=Kind.UNKNOWN, tags=frozenset(), now=clock.now(), max_new=4)
+    result = table.upsert_many(proxies, source_id="a", kind=Kind.UNKNOWN, tags=frozenset(), now=clock.now(), max_new=4)
 
-    assert (len(done.new), done.held_back, done.unchanged, done.known) == (4, 6, 0, ())
+    assert (len(result.new), result.held_back, result.unchanged, result.known) == (4, 6, 0, ())
 
 
-def test_the_yield_and_what_no_other_source_lists_are_learnt_at_the_daily_look(pool: Pool) -> None:
+def test_the_yield_and_the_exclusive_count_are_updated_by_the_daily_read(pool: Pool) -> None:
     """Source health as data: exclusive, alive yield after 24 h."""
     pool.add(inline=addresses(4))
     pool.add("other", inline=addresses(1))

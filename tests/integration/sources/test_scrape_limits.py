@@ -1,4 +1,4 @@
-"""Long lists, runs at once, bounds, and the health rule, on the emulated AWS."""
+"""Long lists, concurrent runs, limits, and the health rules, on the emulated AWS."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from tests.support.scrape import ListServer, Pool, addresses, list_server
 
 @pytest.fixture
 def pool(aws_endpoint: str) -> Pool:
-    """A pool of its own."""
+    """A new pool."""
     aws.client.cache_clear()
     return Pool()
 
 
 @pytest.fixture
-def there() -> Iterator[ListServer]:
-    """A list behind a URL."""
-    with list_server() as server:
-        yield server
+def server() -> Iterator[ListServer]:
+    """An HTTP server with a list."""
+    with list_server() as running:
+        yield running
 
 
 def _due(pool: Pool) -> int:
@@ -49,8 +49,8 @@ def _validations(pool: Pool) -> list[str]:
     return [decode(body, ValidateMessage).proxy_id for body in pool.bodies(pool.settings.validate_queue_url)]
 
 
-def test_a_list_with_more_new_proxies_than_one_message_may_store_goes_on(aws_endpoint: str) -> None:
-    """Input 23: nothing is dropped unsaid; the ETag stands only after the last part."""
+def test_a_list_with_more_new_proxies_than_the_limit_continues_in_another_message(aws_endpoint: str) -> None:
+    """Input 23: no row is dropped silently; the ETag is stored after the last part only."""
     aws.client.cache_clear()
     pool = Pool(source_max_new=100)
     pool.add(inline=addresses(260))
@@ -72,8 +72,8 @@ def test_a_list_with_more_new_proxies_than_one_message_may_store_goes_on(aws_end
     assert source.body_hash
 
 
-def test_a_run_that_has_no_time_left_leaves_the_rest_to_the_next(aws_endpoint: str) -> None:
-    """Input 23: one slice at least, so that a list always comes to its end."""
+def test_a_run_without_time_left_continues_in_the_next_run(aws_endpoint: str) -> None:
+    """Input 23: each run stores at least one slice, so that it terminates."""
     aws.client.cache_clear()
     pool = Pool(source_max_new=100)
     pool.add(inline=addresses(130))
@@ -86,8 +86,8 @@ def test_a_run_that_has_no_time_left_leaves_the_rest_to_the_next(aws_endpoint: s
     assert (late.updated, late.new, late.next_offset) == (99, 1, 100)
 
 
-def test_a_new_run_overtakes_the_parts_of_the_one_before(aws_endpoint: str) -> None:
-    """Input 23: what the row counts is the new list's."""
+def test_a_new_run_supersedes_the_parts_of_the_previous_one(aws_endpoint: str) -> None:
+    """Input 23: the row has the counts of the new list."""
     aws.client.cache_clear()
     pool = Pool(source_max_new=100)
     pool.add(inline=addresses(250))
@@ -102,7 +102,7 @@ def test_a_new_run_overtakes_the_parts_of_the_one_before(aws_endpoint: str) -> N
     assert [(run.new, run.skipped) for run in runs] == [(0, "superseded"), (50, "")]
 
 
-def test_a_part_that_is_delivered_twice_or_was_overtaken_does_nothing(aws_endpoint: str) -> None:
+def test_a_part_that_is_delivered_twice_is_processed_once(aws_endpoint: str) -> None:
     """Inputs 23 and 71."""
     aws.client.cache_clear()
     pool = Pool(source_max_new=100)
@@ -115,8 +115,8 @@ def test_a_part_that_is_delivered_twice_or_was_overtaken_does_nothing(aws_endpoi
     assert [(run.new, run.skipped) for run in runs] == [(100, ""), (0, "superseded")]
 
 
-def test_two_scrapes_at_once_have_one_effect(pool: Pool) -> None:
-    """Input 71: one of two has the source to itself; each new proxy is sent to validation once."""
+def test_two_concurrent_scrapes_have_one_effect(pool: Pool) -> None:
+    """Input 71: one of them claims the source; the check of each new proxy is enqueued once."""
     pool.add(inline=addresses(100))
 
     with ThreadPoolExecutor(2) as both:
@@ -127,17 +127,17 @@ def test_two_scrapes_at_once_have_one_effect(pool: Pool) -> None:
     assert len(_validations(pool)) == 100
 
 
-def test_a_claim_ends_by_itself_and_a_part_that_met_one_comes_again(pool: Pool) -> None:
-    """I13: a crash leaves nothing taken for longer than the claim's time."""
+def test_a_claim_expires_and_a_part_that_found_one_is_retried(pool: Pool) -> None:
+    """I13: a crash blocks the source for at most the duration of the claim."""
     pool.add(inline=addresses(3))
     pool.sources.update("list", continues="bodies/x#1")
     assert pool.sources.claim("list", clock.now(), seconds=90)
 
-    at_once = pool.scrape()
+    blocked = pool.scrape()
     part = pool.scraper.scrape(ScrapeMessage(source_id="list", key="bodies/x", offset=1), clock.now())
     later = pool.scrape(days=0.01)
 
-    assert (at_once.skipped, part.skipped, later.new) == ("running", "running", 3)
+    assert (blocked.skipped, part.skipped, later.new) == ("running", "running", 3)
     waiting = aws.client("sqs").get_queue_attributes(
         QueueUrl=pool.settings.scrape_queue_url, AttributeNames=["ApproximateNumberOfMessagesDelayed"]
     )
@@ -145,7 +145,7 @@ def test_a_claim_ends_by_itself_and_a_part_that_met_one_comes_again(pool: Pool) 
 
 
 def test_an_edit_during_a_run_is_not_overwritten_by_it(pool: Pool) -> None:
-    """The run's ETag belongs to the list that was."""
+    """The ETag of the run belongs to the old list."""
     pool.add(inline=addresses(3))
     claimed = pool.sources.claim("list", clock.now(), seconds=90)
     assert claimed is not None
@@ -158,10 +158,10 @@ def test_an_edit_during_a_run_is_not_overwritten_by_it(pool: Pool) -> None:
     assert pool.scrape().new == 2
 
 
-def test_a_failed_run_leaves_the_source_free(pool: Pool, there: ListServer) -> None:
-    """Its retry must not find it taken."""
-    there.status = 503
-    pool.add(url=there.url)
+def test_a_failed_run_releases_its_claim(pool: Pool, server: ListServer) -> None:
+    """Otherwise its retry would be skipped."""
+    server.status = 503
+    pool.add(url=server.url)
 
     with pytest.raises(SourceError, match="http_503"):
         pool.scrape()
@@ -169,8 +169,8 @@ def test_a_failed_run_leaves_the_source_free(pool: Pool, there: ListServer) -> N
     assert pool.source().claim == 0
 
 
-def test_what_a_day_may_bring_is_bounded_and_the_rest_is_counted_and_comes_tomorrow(aws_endpoint: str) -> None:
-    """Input 23: a bound per source and day counts and names what it holds back."""
+def test_new_proxies_per_day_are_limited_and_the_rest_is_stored_the_next_day(aws_endpoint: str) -> None:
+    """Input 23: rows over the daily limit of a source are counted with their reason."""
     aws.client.cache_clear()
     pool = Pool(source_max_new_per_day=70)
     pool.add(inline=addresses(100))
@@ -182,12 +182,12 @@ def test_what_a_day_may_bring_is_bounded_and_the_rest_is_counted_and_comes_tomor
     assert _due(pool) == 100
 
 
-def test_a_strangers_list_of_one_hosts_ports_is_capped_and_an_own_list_is_not(pool: Pool, there: ListServer) -> None:
-    """Input 31: not for inline, file, S3 and gateway sources."""
+def test_the_caps_apply_to_public_lists_and_not_to_own_ones(pool: Pool, server: ListServer) -> None:
+    """Input 31: no caps for inline, file, S3 and gateway sources."""
     ports = "".join(f"9.9.9.9:{port}\n" for port in range(1_000, 1_100))
-    there.body = ports.encode()
-    pool.add("stranger", url=there.url)
-    pool.add("provider", url=there.url, expect_one_network=True)
+    server.body = ports.encode()
+    pool.add("stranger", url=server.url)
+    pool.add("provider", url=server.url, expect_one_network=True)
     pool.add("own", inline=ports)
 
     stranger = pool.scrape("stranger")
@@ -198,12 +198,12 @@ def test_a_strangers_list_of_one_hosts_ports_is_capped_and_an_own_list_is_not(po
     assert pool.source("stranger").held_back == {"per_host": 50}
 
 
-def test_a_list_of_a_gigabyte_stores_nothing(pool: Pool, there: ListServer) -> None:
-    """Input 19: read to 5 MB, too large; what was there stays."""
-    there.body = addresses(10).encode()
-    pool.add(url=there.url)
+def test_a_list_over_the_download_limit_stores_nothing(pool: Pool, server: ListServer) -> None:
+    """Input 19: read up to 5 MB, then too_large; existing proxies remain."""
+    server.body = addresses(10).encode()
+    pool.add(url=server.url)
     pool.scrape()
-    there.body = b"8.8.8.8:80\n" * 500_000
+    server.body = b"8.8.8.8:80\n" * 500_000
 
     with pytest.raises(SourceError, match="too_large"):
         pool.scrape()
@@ -211,10 +211,10 @@ def test_a_list_of_a_gigabyte_stores_nothing(pool: Pool, there: ListServer) -> N
     assert len(list(pool.proxies.scan())) == 10
 
 
-def _good_lists(pool: Pool, there: ListServer, rows: int = 120) -> None:
-    """Three scrapes of a list that hardly changes."""
+def _good_lists(pool: Pool, server: ListServer, rows: int = 120) -> None:
+    """Three scrapes of a list with few changes."""
     for extra in range(3):
-        there.body = addresses(rows + extra).encode()
+        server.body = addresses(rows + extra).encode()
         assert pool.scrape().valid == rows + extra
 
 
@@ -227,15 +227,13 @@ def _good_lists(pool: Pool, there: ListServer, rows: int = 120) -> None:
     ],
     ids=["a challenge page", "other proxies", "one /24"],
 )
-def test_a_list_that_turns_to_garbage_is_suspect_and_not_taken(
-    pool: Pool, there: ListServer, body: bytes, reason: str
-) -> None:
-    """Inputs 24 and 25, case 31: suspect, told once, the last good kept; quarantined after three; well again by itself."""
-    pool.add(url=there.url)
-    _good_lists(pool, there)
+def test_a_suspicious_list_is_reported_and_not_stored(pool: Pool, server: ListServer, body: bytes, reason: str) -> None:
+    """Inputs 24 and 25, case 31: suspect, one event, the last good list remains; quarantined after three; recovers without help."""
+    pool.add(url=server.url)
+    _good_lists(pool, server)
     before = {record.id: record.version for record in pool.proxies.scan()}
     pool.events()
-    there.body = body + addresses(50).encode() * (reason == "one_network")
+    server.body = body + addresses(50).encode() * (reason == "one_network")
 
     states = [(pool.scrape().skipped, pool.source().health) for _ in range(4)]
 
@@ -246,25 +244,25 @@ def test_a_list_that_turns_to_garbage_is_suspect_and_not_taken(
         (f"suspect: {reason}", Health.QUARANTINED),
     ]
     assert {record.id: record.version for record in pool.proxies.scan()} == before
-    told = pool.events()
-    assert [(kind, detail["health"]) for kind, detail in told] == [
+    events = pool.events()
+    assert [(kind, detail["health"]) for kind, detail in events] == [
         ("source.suspect", "suspect"), ("source.suspect", "quarantined"),
     ]  # fmt: skip
     schema = json.loads((servers.ROOT / "events/bus/source.suspect.schema.json").read_text())
-    jsonschema.validate(told[0][1], schema)
+    jsonschema.validate(events[0][1], schema)
     assert (pool.source().enabled, pool.source().empty_streak) == (True, 4)
 
-    there.body = addresses(123).encode()
+    server.body = addresses(123).encode()
 
     assert pool.scrape().new == 1
     assert (pool.source().health, pool.source().empty_streak) == (Health.HEALTHY, 0)
 
 
-def test_a_person_may_accept_a_list_that_changed_for_good(pool: Pool, there: ListServer) -> None:
+def test_an_operator_can_accept_a_changed_list(pool: Pool, server: ListServer) -> None:
     """Input 25: PATCH accept."""
-    pool.add(url=there.url)
-    _good_lists(pool, there)
-    there.body = addresses(120, start=100_000).encode()
+    pool.add(url=server.url)
+    _good_lists(pool, server)
+    server.body = addresses(120, start=100_000).encode()
     assert pool.scrape().skipped
 
     pool.sources.update("list", **changes_from_request({"accept": True}, pool.source(), settings=pool.settings))
@@ -273,8 +271,8 @@ def test_a_person_may_accept_a_list_that_changed_for_good(pool: Pool, there: Lis
     assert pool.source().health is Health.HEALTHY
 
 
-def test_a_source_without_yield_slows_itself_down(pool: Pool) -> None:
-    """An empty list is asked for after an hour, then two, …; its schedule is every 30 minutes."""
+def test_a_source_without_yield_is_scraped_less_often(pool: Pool) -> None:
+    """An empty list is fetched again after one hour, then two, …; the schedule is every 30 minutes."""
     pool.add(inline="# nothing\n")
     pool.scrape()
     now = clock.now()
@@ -288,30 +286,30 @@ def test_a_source_without_yield_slows_itself_down(pool: Pool) -> None:
 MAX_CALLS = 30
 
 
-class Killed(BaseException):
-    """The environment is gone."""
+class ScrapeCrash(BaseException):
+    """The Lambda environment crashed."""
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before a call", "after a call"])
-def test_a_run_that_is_killed_at_any_call_loses_nothing(pool: Pool, after: bool) -> None:
-    """I8, I13, input 83: killed at each call of AWS and delivered again, all proxies are there, due, sent once or swept."""
+@pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
+def test_a_run_that_crashes_at_any_call_loses_nothing(pool: Pool, after: bool) -> None:
+    """I8, I13, input 83: after a crash at each AWS call and a redelivery all proxies are stored, due, and enqueued at most once."""
     make = BaseClient._make_api_call
     for number in range(MAX_CALLS):
         source_id, calls = pool.add(f"list-{number}", inline=addresses(30, start=100 * number)), count()
 
-        def killing(
+        def crashing(
             client: Any, operation: str, request: dict[str, Any], calls: Any = calls, number: int = number
         ) -> Any:
-            this = next(calls)
-            if this > number or (this == number and not after):
-                raise Killed
+            current = next(calls)
+            if current > number or (current == number and not after):
+                raise ScrapeCrash
             try:
                 return make(client, operation, request)
             finally:
-                if this == number:
-                    raise Killed
+                if current == number:
+                    raise ScrapeCrash
 
-        with patch.object(BaseClient, "_make_api_call", killing), suppress(Killed):
+        with patch.object(BaseClient, "_make_api_call", crashing), suppress(ScrapeCrash):
             pool.scrape(source_id)
         pool.scrape(source_id, days=0.01)
 
@@ -321,4 +319,4 @@ def test_a_run_that_is_killed_at_any_call_loses_nothing(pool: Pool, after: bool)
         assert len(sent) == len(set(sent))
         if next(calls) < number:
             return
-    raise AssertionError("a run makes more calls than this test kills")
+    raise AssertionError("a run makes more calls than this test covers")

@@ -1,4 +1,4 @@
-"""How errors of AWS leave this package."""
+"""Translation of botocore errors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ REFUSED = ClientError({"Error": {"Code": "NoSuchKey", "Message": "no"}}, "GetObj
     ("raised", "code"),
     [
         (REFUSED, "NoSuchKey"),
-        (EndpointConnectionError(endpoint_url="https://s3.example"), ""),  # no answer, so no code
+        (EndpointConnectionError(endpoint_url="https://s3.example"), ""),  # no response, so no code
     ],
-    ids=["refused", "no answer"],
+    ids=["refused", "no response"],
 )
-def test_what_botocore_raises_becomes_one_error_with_the_services_code(raised: Exception, code: str) -> None:
-    with pytest.raises(aws.AwsError) as error, aws.translated():
+def test_errors_of_botocore_become_one_error_with_the_code_of_the_service(raised: Exception, code: str) -> None:
+    with pytest.raises(aws.AwsError) as error, aws.translate_errors():
         raise raised
 
     assert error.value.code == code
     assert error.value.__cause__ is raised
 
 
-def test_other_errors_pass() -> None:
-    with pytest.raises(KeyError), aws.translated():
+def test_other_errors_are_not_translated() -> None:
+    with pytest.raises(KeyError), aws.translate_errors():
         raise KeyError("SecretString")

@@ -1,4 +1,4 @@
-"""Queue messages: versioned, strict where it matters, tolerant of what a newer version adds."""
+"""Queue messages: versioned, strict about known members, tolerant of unknown ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proxypool.aws.queues import ScrapeMessage, ValidateMessage, decode, encode
 from proxypool.errors import MessageError
 
 
-def test_a_message_survives_the_way_through_the_queue() -> None:
+def test_a_message_is_decoded_as_it_was_encoded() -> None:
     message = ValidateMessage(proxy_id="ab", next_check_at=7, sweep_id="s")
     assert decode(encode(message), ValidateMessage) == message
 
@@ -23,15 +23,21 @@ def test_members_of_a_newer_version_are_ignored() -> None:
     ("body", "reason"),
     [
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ("[]", "not an object"),
         ('{"v":2,"source_id":"a"}', "unknown version"),
         ('{"source_id":"a"}', "unknown version"),
         ('{"v":1}', "source_id"),
         ('{"v":1,"source_id":5}', "source_id"),
         ('{"v":1,"source_id":"a","offset":true}', "offset"),
+        ('{"v":1,"source_id":"a","offset":-1}', "offset"),
+        ('{"v":1,"source_id":"a","offset":' + "9" * 40 + "}", "offset"),
+        ('{"v":1,"source_id":""}', "source_id"),  # DynamoDB takes no such key, and no other of the same call
+        ('{"v":1,"source_id":"' + "a" * 3_000 + '"}', "source_id"),
+        ('{"v":1,"source_id":"\\ud800"}', "source_id"),
     ],
 )
-def test_a_message_that_cannot_be_read_says_why(body: str, reason: str) -> None:
+def test_an_invalid_message_is_refused_with_the_reason(body: str, reason: str) -> None:
     """Input 74."""
     with pytest.raises(MessageError, match=reason):
         decode(body, ScrapeMessage)

@@ -1,4 +1,4 @@
-"""A row of the bench: whether it holds is computed, and a missed target always has its reason."""
+"""Rows of the benchmark: comparison with the target, and reasons of missed targets."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def a_row(value: float | None, target: float | None, *, at_least: bool = False, 
         (a_row(15.1, 15), False),
         (a_row(15, 15, at_least=True), True),
         (a_row(14.9, 15, at_least=True), False),
-        (a_row(3, None), None),  # told, not judged
-        (a_row(None, 15), False),  # what could not be measured does not hold
+        (a_row(3, None), None),  # no target
+        (a_row(None, 15), False),  # not measured
         (a_row(None, 15, at_least=True), False),
     ],
 )
-def test_whether_a_target_holds_is_computed(row: Row, expected: bool | None) -> None:
+def test_a_value_is_compared_with_its_target(row: Row, expected: bool | None) -> None:
     assert row.as_json()["holds"] is expected
 
 
-def test_a_missed_target_has_a_reason_even_when_nobody_wrote_one() -> None:
+def test_a_missed_target_without_a_reason_is_marked_as_unexplained() -> None:
     assert a_row(16, 15).as_json()["reason"] == UNEXPLAINED
     assert a_row(16, 15, reason="one core").as_json()["reason"] == "one core"
 
 
-def test_a_target_that_holds_is_told_without_a_reason() -> None:
+def test_the_reason_of_a_target_that_holds_is_omitted() -> None:
     assert "reason" not in a_row(14, 15, reason="one core").as_json()
 
 
-def test_the_table_shows_which_way_a_target_goes() -> None:
+def test_the_table_shows_minimum_and_maximum_targets() -> None:
     text = table([a_row(16, 15), a_row(2e6, 1.5e6, at_least=True)])
 
     assert "≤ 15 | NO" in text
@@ -54,7 +54,7 @@ def test_each_registered_bench_can_be_measured(name: str) -> None:
     assert callable(import_module(f"tests.bench.{name}").measure)
 
 
-def test_a_bench_that_breaks_is_a_row_without_a_value_and_the_others_still_run(
+def test_a_failing_bench_is_a_row_without_a_value_and_the_others_still_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken() -> list[Row]:

@@ -1,4 +1,4 @@
-"""The service's own commands: what they print, and what they exit with."""
+"""The service's commands: output and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
 
-def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_stack_the_exit_code_is_6_and_the_option_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PROXYPOOL_STACK", raising=False)
 
@@ -28,7 +30,7 @@ def test_no_stack_here_is_code_6_and_says_how_to_name_one(tmp_path: Path, monkey
         assert "--stack" in found.stderr
 
 
-def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_and_down_without_a_running_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     status = CliRunner().invoke(app, ["status", "--json"])
@@ -39,7 +41,7 @@ def test_a_stopped_stack_is_said_to_be_one(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_judge_serves_until_it_is_interrupted() -> None:
-    """Its line is JSON where that is asked for; what it sees is the caller."""
+    """With --json its URL is printed as JSON."""
     code = "from proxypool.cli.app import app; app()"
     words = ["judge", "serve", "--port", "0", "--json"]
     server = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True, env=os.environ)
@@ -61,7 +63,7 @@ def test_a_judge_serves_until_it_is_interrupted() -> None:
     assert code_at_end == 0
 
 
-def test_a_judge_without_its_port_or_key_is_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_and_a_missing_key_file_are_errors_of_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -84,7 +86,7 @@ def test_settings_are_checked_offline_with_one_line_per_error() -> None:
     assert json.loads(as_json.stdout) == {"problems": ["'x' is not a setting"]}
 
 
-def test_settings_without_a_stack_end_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_without_a_stack_are_an_error_of_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     found = CliRunner().invoke(app, ["settings"])

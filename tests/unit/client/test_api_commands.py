@@ -1,4 +1,4 @@
-"""The commands that ask the API, each against a loopback API: what they request, print, and exit with."""
+"""The administrative commands against a loopback API: requests, output and exit codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _service() -> Iterator[Service]:
 
 
 def run(service: Service, *words: str) -> Any:
-    """What a command answered."""
+    """The result of a command."""
     return CliRunner().invoke(app, [*words, "--url", service.url])
 
 
@@ -48,19 +48,19 @@ def test_a_source_is_added_by_its_url_or_by_its_text(service: Service, tmp_path:
 
     assert json.loads(by_url.stdout) == SOURCE
     assert "id\ts1" in by_text.stdout
-    assert [body for *_, body in service.asked] == [
+    assert [body for *_, body in service.requests] == [
         {"name": "mine", "parser": "auto", "url": "https://a.example/list"},
         {"name": "", "parser": "lines", "inline": "198.51.100.1:80\n"},
     ]
 
 
-def test_a_file_that_is_not_text_is_wrong_use(service: Service, tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_wrong_usage(service: Service, tmp_path: Path) -> None:
     (tmp_path / "list.bin").write_bytes(b"\xff\xfe\x00")
 
     for name in ("list.bin", "missing.txt", "."):
         found = run(service, "sources", "add", str(tmp_path / name))
         assert (found.exit_code, len(found.stderr.splitlines())) == (Exit.USAGE, 1)
-    assert service.asked == []
+    assert service.requests == []
 
 
 def test_sources_are_listed_and_scraped(service: Service) -> None:
@@ -92,7 +92,7 @@ def test_proxies_are_listed_with_filters(service: Service) -> None:
     assert json.loads(run(service, "proxies", "--json").stdout) == {"proxies": [PROXY], "next": None}
 
 
-def test_a_long_list_is_asked_for_page_by_page_and_says_how_to_go_on(service: Service) -> None:
+def test_a_long_list_is_requested_page_by_page_and_ends_with_the_token_of_the_next_page(service: Service) -> None:
     """A page may be short, or empty, while more follow."""
     service.script = [
         (200, {"proxies": [PROXY] * 1_000, "next": "b" * 20}, {}),
@@ -104,7 +104,7 @@ def test_a_long_list_is_asked_for_page_by_page_and_says_how_to_go_on(service: Se
 
     assert len(found.stdout.splitlines()) == 1_200
     assert f"--next {'d' * 20}" in found.stderr
-    assert [path.partition("?")[2] for _, path, _, _ in service.asked] == [
+    assert [path.partition("?")[2] for _, path, _, _ in service.requests] == [
         "limit=1000", f"limit=200&next={'b' * 20}", f"limit=200&next={'c' * 20}",
     ]  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_a_proxy_is_explained_removed_and_restored(service: Service) -> None:
     ]  # fmt: skip
 
 
-def test_a_rebuild_is_asked_for(service: Service) -> None:
+def test_a_rebuild_is_requested(service: Service) -> None:
     service.script = [(202, {"wanted_at": "2026-11-30T04:19:24.000Z"}, {})] * 2
 
     assert run(service, "rebuild").stdout == "wanted_at\t2026-11-30T04:19:24.000Z\n"
@@ -134,7 +134,7 @@ def test_a_rebuild_is_asked_for(service: Service) -> None:
 
 
 @pytest.mark.parametrize("words", ["proxies explain x", "proxies remove x", "proxies restore x", "sources scrape x"])
-def test_what_is_not_there_is_code_5_and_prints_nothing(service: Service, words: str) -> None:
+def test_not_found_is_code_5_and_prints_nothing_to_stdout(service: Service, words: str) -> None:
     service.script = [GONE]
 
     found = run(service, *words.split())

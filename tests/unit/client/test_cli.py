@@ -1,4 +1,4 @@
-"""The client's verbs, each against a loopback API: what they ask, print, and end with."""
+"""The commands `lease`, `release`, `fetch` and `leases` against a loopback API: requests, output and exit codes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def _service() -> Iterator[Service]:
 
 
 def run(service: Service, *words: str) -> Any:
-    """What a command answered."""
+    """The result of a command."""
     return CliRunner().invoke(app, [*words, "--url", service.url])
 
 
 def test_a_lease_prints_its_url_alone_on_stdout(service: Service) -> None:
-    """What a shell puts into a variable."""
+    """For `$(proxypool lease)` in a shell."""
     service.script = [(201, LEASE, {})]
 
     found = run(
@@ -46,7 +46,7 @@ def test_a_lease_prints_its_url_alone_on_stdout(service: Service) -> None:
 
     assert (found.exit_code, found.stdout) == (0, LEASE["proxy_url"] + "\n")  # type: ignore[operator]
     assert "a.1" in found.stderr
-    assert service.asked[0][3] == {
+    assert service.requests[0][3] == {
         "country": "us", "https": True, "ttl_seconds": 60, "min_score": 0.5, "anonymity": "elite",
     }  # fmt: skip
 
@@ -57,17 +57,17 @@ def test_a_lease_as_json_is_the_apis_object(service: Service) -> None:
     assert json.loads(run(service, "lease", "--json").stdout) == LEASE
 
 
-def test_a_release_says_what_was_found(service: Service) -> None:
+def test_a_release_reports_the_outcome(service: Service) -> None:
     service.script = [(204, None, {}), (204, None, {})]
 
     assert run(service, "release", "a.1", "--outcome", "blocked").stdout == "released\n"
     assert json.loads(run(service, "release", "a.1", "--json").stdout) == {"released": "a.1"}
     assert service.routes == ["POST /leases/a.1/release"] * 2
-    assert [body for *_, body in service.asked] == [{"outcome": "blocked"}, {}]
+    assert [body for *_, body in service.requests] == [{"outcome": "blocked"}, {}]
 
 
 def test_leases_are_listed_without_their_passwords_and_one_is_shown(service: Service) -> None:
-    """I19: the terminal keeps what it shows; --json is the API's own answer."""
+    """I19: terminals have scrollback; --json prints the API's response unchanged."""
     service.script = [(200, {"leases": [LEASE]}, {}), (200, LEASE, {}), (200, {"leases": []}, {})]
 
     found = run(service, "leases")
@@ -78,8 +78,8 @@ def test_leases_are_listed_without_their_passwords_and_one_is_shown(service: Ser
     assert run(service, "leases").stdout == ""
 
 
-def test_a_page_is_fetched_through_a_lease_which_is_given_back(service: Service) -> None:
-    """The loopback API is the proxy as well: it gets the page's whole URL."""
+def test_a_page_is_fetched_through_a_lease_which_is_released(service: Service) -> None:
+    """The loopback API is the proxy as well: it receives the page's absolute URL."""
     service.script = [
         (201, LEASE | {"proxy_url": service.url}, {}),
         (200, b"<p>the page", {}),
@@ -90,17 +90,17 @@ def test_a_page_is_fetched_through_a_lease_which_is_given_back(service: Service)
 
     assert (found.exit_code, found.stdout) == (0, "<p>the page\n")
     assert service.routes == ["POST /leases", "GET http://page.example/a", "POST /leases/a.1/release"]
-    assert service.asked[-1][3] == {"outcome": "ok"}
+    assert service.requests[-1][3] == {"outcome": "ok"}
 
 
-def test_a_proxy_that_brings_no_page_is_blamed_and_the_command_fails(service: Service) -> None:
+def test_a_proxy_that_does_not_work_is_reported_and_the_command_fails(service: Service) -> None:
     service.script = [(201, LEASE | {"proxy_url": "http://127.0.0.1:9"}, {}), (204, None, {})]
 
     found = run(service, "fetch", "http://page.example/a", "--json")
 
     assert found.exit_code == Exit.FAILED
     assert "could not be fetched" in json.loads(found.stderr.splitlines()[-1])["title"]
-    assert service.asked[-1][3] == {"outcome": "proxy_error"}
+    assert service.requests[-1][3] == {"outcome": "proxy_error"}
 
 
 @pytest.mark.parametrize(
@@ -115,15 +115,15 @@ def test_a_proxy_that_brings_no_page_is_blamed_and_the_command_fails(service: Se
         ((409, {"type": "idempotency_conflict", "title": "another request"}, {}), Exit.FAILED, "another request"),
         ((503, {"type": "rebuilding", "title": "being rebuilt"}, {"retry-after": "9"}), Exit.FAILED, "being rebuilt"),
         ((502, b"<html>", {}), Exit.UNREACHABLE, "502"),
-        ("drop", Exit.UNREACHABLE, "does not answer"),
+        ("drop", Exit.UNREACHABLE, "does not respond"),
     ],
     ids=["empty", "unknown", "401", "403", "422", "409", "503", "502", "drop"],
 )  # fmt: skip
 @pytest.mark.parametrize("as_json", [True, False])
-def test_every_refusal_is_one_line_on_stderr_and_a_code_of_its_own(
+def test_every_error_is_one_line_on_stderr_and_an_exit_code(
     service: Service, answer: Any, code: Exit, text: str, as_json: bool
 ) -> None:
-    """Case 33: an empty pool says why."""
+    """Case 33: the error of an empty pool has the reasons."""
     service.script = [answer]
 
     found = run(service, "lease", *(["--json"] if as_json else []))
@@ -143,14 +143,14 @@ def test_every_refusal_is_one_line_on_stderr_and_a_code_of_its_own(
      ["fetch", "http://a b"], ["help", "me"]],
     ids=" ".join,
 )  # fmt: skip
-def test_wrong_use_is_code_2_and_asks_nobody(service: Service, words: list[str]) -> None:
+def test_wrong_usage_is_code_2_and_sends_no_request(service: Service, words: list[str]) -> None:
     found = CliRunner().invoke(app, words, env={"PROXYPOOL_URL": service.url})
 
     assert found.exit_code == Exit.USAGE
-    assert service.asked == []
+    assert service.requests == []
 
 
-def test_no_pool_anywhere_is_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pool_is_reported_as_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PROXYPOOL_URL", raising=False)
     monkeypatch.chdir(tmp_path)
 
@@ -160,37 +160,37 @@ def test_no_pool_anywhere_is_unreachable(tmp_path: Path, monkeypatch: pytest.Mon
     assert "PROXYPOOL_URL" in found.stderr
 
 
-def test_the_exit_codes_are_told() -> None:
-    """Every code has its line, as text and as JSON."""
-    told = CliRunner().invoke(app, ["help", "exit-codes"]).stdout
+def test_the_help_lists_every_exit_code() -> None:
+    """As text and as JSON."""
+    text = CliRunner().invoke(app, ["help", "exit-codes"]).stdout
     as_json = json.loads(CliRunner().invoke(app, ["help", "--json"]).stdout)
 
-    assert [int(line.split("\t")[0]) for line in told.splitlines()] == [0, *Exit]
+    assert [int(line.split("\t")[0]) for line in text.splitlines()] == [0, *Exit]
     assert list(as_json.values()) == list(EXIT_CODES.values())
 
 
 def command(code: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The console script in a process of its own, `code` before it."""
+    """Runs the console script in a new process, after `code`."""
     main = f"import sys; sys.argv = ['proxypool', *sys.argv[1:]]; {code}\nfrom proxypool_client.cli.app import main; main()"
-    kept = {**os.environ, "PROXYPOOL_URL": "http://127.0.0.1:9"} | environment
-    return subprocess.run([sys.executable, "-c", main, *words], capture_output=True, text=True, env=kept)
+    env = {**os.environ, "PROXYPOOL_URL": "http://127.0.0.1:9"} | environment
+    return subprocess.run([sys.executable, "-c", main, *words], capture_output=True, text=True, env=env)
 
 
 BROKEN = "import proxypool_client.api as api; api.json.dumps = lambda *_: 1 / 0"
 
 
-def test_what_nobody_foresaw_is_one_line_without_a_traceback() -> None:
+def test_an_unexpected_error_is_one_line_without_a_traceback() -> None:
     found = command(BROKEN, "lease")
 
     assert (found.returncode, found.stdout) == (Exit.FAILED, "")
     assert found.stderr == "proxypool: ZeroDivisionError: division by zero\n"
 
 
-def test_a_traceback_is_there_for_those_who_ask() -> None:
+def test_a_traceback_is_printed_with_proxypool_debug() -> None:
     assert "Traceback" in command(BROKEN, "lease", PROXYPOOL_DEBUG="1").stderr
 
 
-def test_the_services_verbs_are_there_where_it_is_installed() -> None:
+def test_the_commands_of_an_installed_service_are_listed() -> None:
     listed = command("pass", "--help").stdout
 
     assert all(

@@ -1,4 +1,4 @@
-"""Cookies by RFC 6265: whom they come from, where they go, and the forms that they travel in."""
+"""Cookies by RFC 6265: which are accepted, to which requests they are sent, and their file formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOP = "https://www.shop.example/cart/items"
 
 def a_jar(*set_cookies: str, url: str = SHOP) -> Jar:
     jar = Jar()
-    jar.take(set_cookies, url, now=NOW)
+    jar.update(set_cookies, url, now=NOW)
     return jar
 
 
@@ -46,8 +46,8 @@ def a_jar(*set_cookies: str, url: str = SHOP) -> Jar:
         ("a=" + "x" * 5_000, SHOP, "over 4 KB"),
     ],
 )
-def test_a_cookie_that_a_browser_would_refuse_is_not_kept(text: str, url: str, why: str) -> None:
-    """Input 67, I15: nobody sets cookies for somebody else."""
+def test_a_cookie_that_a_browser_would_reject_is_ignored(text: str, url: str, why: str) -> None:
+    """Input 67, I15: a site cannot set cookies for another site."""
     assert parse_set_cookie(text, url, now=NOW) is None, why
 
 
@@ -66,7 +66,7 @@ def test_a_cookie_that_a_browser_would_refuse_is_not_kept(text: str, url: str, w
         ("a=1; Path=/", "https://evil.example/", False),
     ],
 )
-def test_a_cookie_goes_where_it_may_and_nowhere_else(text: str, url: str, goes: bool) -> None:
+def test_a_cookie_is_sent_to_matching_requests_only(text: str, url: str, goes: bool) -> None:
     """I15: domain, path and Secure decide."""
     assert a_jar(text).header(url, now=NOW) == ("a=1" if goes else "")
 
@@ -74,23 +74,23 @@ def test_a_cookie_goes_where_it_may_and_nowhere_else(text: str, url: str, goes: 
 def test_a_cookie_that_expires_at_the_epoch_is_removed() -> None:
     jar = a_jar("a=1; Path=/", "b=2; Path=/")
 
-    jar.take(["a=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], SHOP, now=NOW)
+    jar.update(["a=; Path=/; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], SHOP, now=NOW)
 
     assert jar.header(SHOP, now=NOW) == "b=2"
 
 
 @pytest.mark.parametrize(
-    ("said", "lasts"),
+    ("attributes", "lasts"),
     [
         ("Max-Age=60", 60),
         ("Max-Age=0", None),
         ("Max-Age=-5", None),
-        ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT", 60),  # Max-Age comes first
+        ("Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT", 60),  # Max-Age has precedence
         ("Expires=Wed, 30-Nov-2033 09:00:00 GMT", 1_000),
     ],
 )
-def test_a_cookie_lasts_as_long_as_it_says(said: str, lasts: int | None) -> None:
-    jar = a_jar(f"a=1; Path=/; {said}")
+def test_a_cookie_expires_by_its_attributes(attributes: str, lasts: int | None) -> None:
+    jar = a_jar(f"a=1; Path=/; {attributes}")
 
     assert bool(jar.header(SHOP, now=NOW + 1)) == (lasts is not None)
     if lasts == 60:
@@ -98,7 +98,7 @@ def test_a_cookie_lasts_as_long_as_it_says(said: str, lasts: int | None) -> None
 
 
 def test_the_oldest_of_too_many_cookies_are_dropped() -> None:
-    """Input 54: 50 a domain, 4 KB each, 256 KB in all."""
+    """Input 54: 50 per domain, 4 KB each, 256 KB in total."""
     jar = a_jar(*(f"c{number}=x; Path=/" for number in range(5_000)))
 
     names = [cookie.name for cookie in jar.live(now=NOW)]
@@ -106,11 +106,11 @@ def test_the_oldest_of_too_many_cookies_are_dropped() -> None:
     assert names == [f"c{number}" for number in range(5_000 - MAX_PER_DOMAIN, 5_000)]
 
 
-def test_a_save_that_came_second_is_made_on_top_of_the_first() -> None:
-    """Input 69, I16: both workers' cookies are there, and a removal stays a removal."""
+def test_the_changes_of_a_second_save_are_applied_to_the_first() -> None:
+    """Input 69, I16: the cookies of both workers are stored, and a removed cookie stays removed."""
     stored = [Cookie(name="a", value="1", domain="shop.example"), Cookie(name="b", value="1", domain="shop.example")]
-    mine = Jar.of(stored)
-    mine.take(["c=mine; Path=/", "b=; Max-Age=0; Path=/"], "https://shop.example/", now=NOW)
+    mine = Jar.from_cookies(stored)
+    mine.update(["c=mine; Path=/", "b=; Max-Age=0; Path=/"], "https://shop.example/", now=NOW)
     theirs = [*stored, Cookie(name="d", value="theirs", domain="shop.example")]
 
     merged = mine.rebased(theirs, now=NOW)
@@ -118,14 +118,14 @@ def test_a_save_that_came_second_is_made_on_top_of_the_first() -> None:
     assert {one.name: one.value for one in merged.live(now=NOW)} == {"a": "1", "c": "mine", "d": "theirs"}
 
 
-def test_a_stored_cookie_for_a_public_suffix_is_sent_to_nobody() -> None:
-    """Input 67: also where it came in by the API."""
-    jar = Jar.of([Cookie(name="a", value="1", domain="com", host_only=False)])
+def test_a_stored_cookie_for_a_public_suffix_is_never_sent() -> None:
+    """Input 67: also if it was stored through the API."""
+    jar = Jar.from_cookies([Cookie(name="a", value="1", domain="com", host_only=False)])
 
     assert jar.header("https://shop.com/", now=NOW) == ""
 
 
-def test_cookies_travel_as_netscape_files_and_as_browsers_export_them() -> None:
+def test_cookies_are_converted_from_and_to_netscape_files_and_json() -> None:
     cookies = [
         Cookie(name="a", value="1", domain="shop.example", expires_at=1_900_000_000, secure=True, http_only=True),
         Cookie(name="b", value="x=y", domain="shop.example", host_only=False, path="/cart"),
@@ -141,20 +141,20 @@ def test_cookies_travel_as_netscape_files_and_as_browsers_export_them() -> None:
     assert from_json(to_json(cookies)) == cookies
 
 
-def test_a_line_that_is_no_cookie_is_skipped() -> None:
+def test_an_invalid_line_of_a_netscape_file_is_skipped() -> None:
     assert from_netscape("# comment\n\nshop.example\tFALSE\nshop.example\tFALSE\t/\tFALSE\tsoon\ta\t1\n") == []
 
 
 @given(st.text(max_size=200), st.sampled_from([SHOP, "http://10.0.0.1/", "https://[2001:db8::1]/a"]))
-def test_no_header_breaks_the_jar(text: str, url: str) -> None:
-    """Whatever a site sends: a cookie of that host or none."""
+def test_no_set_cookie_header_raises(text: str, url: str) -> None:
+    """Any text is a cookie of that host or none."""
     cookie = parse_set_cookie(text, url, now=NOW)
 
-    assert cookie is None or cookie.is_over(NOW) or cookie.value is not None
+    assert cookie is None or cookie.is_expired(NOW) or cookie.value is not None
 
 
 @given(st.from_regex(r"[a-z]{1,3}(\.[a-z]{1,3}){0,2}", fullmatch=True))
-def test_a_domain_matches_itself_and_what_is_below(domain: str) -> None:
+def test_a_domain_matches_itself_and_its_subdomains(domain: str) -> None:
     assert domain_matches(domain, domain)
     assert domain_matches("x." + domain, domain)
     assert not domain_matches("x" + domain, domain)

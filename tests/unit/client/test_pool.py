@@ -1,4 +1,4 @@
-"""The client against a real HTTP server on loopback: one lease however often the answer is lost, blame where it belongs."""
+"""The client against a real HTTP server on loopback: retries without a second lease, outcomes, and errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from proxypool_client import LeaseLost, NotAllowed, Pool, PoolEmpty, Refused, Unreachable
+from proxypool_client import ApiError, LeaseLost, NotAllowed, Pool, PoolEmpty, Unreachable
 from proxypool_client.api import TIMEOUT_SECONDS
 from proxypool_client.clock import now
-from proxypool_client.pool import blame
+from proxypool_client.pool import classify_error
 
 from tests.support.service import Service, service
 
@@ -29,46 +29,46 @@ def _service() -> Iterator[Service]:
         yield found
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_key(service: Service) -> None:
+def test_a_request_without_a_response_is_retried_with_the_same_key(service: Service) -> None:
     """I2, input 58."""
     service.script = ["drop", (200, LEASE, {})]
     with Pool(service.url) as pool:
         lease = pool.acquire(country="us")
     assert lease.id == "a.1"
-    assert len({headers["idempotency-key"] for _, _, headers, _ in service.asked}) == 1
-    assert [body for *_, body in service.asked] == [{"country": "us"}] * 2
+    assert len({headers["idempotency-key"] for _, _, headers, _ in service.requests}) == 1
+    assert [body for *_, body in service.requests] == [{"country": "us"}] * 2
 
 
-def test_a_lease_says_whose_session_it_is_and_whether_that_moved(service: Service) -> None:
-    """Cases 22 and 23, I15: two owners' sessions of one name; what the pool says of each reaches its worker, once."""
-    kept = LEASE | {"session_id": "shop", "moved": False}
+def test_a_lease_has_its_session_and_whether_that_moved(service: Service) -> None:
+    """Cases 22 and 23, I15: two owners have sessions of the same name; `moved` is set once."""
+    pinned = LEASE | {"session_id": "shop", "moved": False}
     service.script = [
         (201, LEASE, {}),
-        (201, kept, {}),
-        (201, kept | {"moved": True}, {}),
-        (200, {"leases": [kept]}, {}),
+        (201, pinned, {}),
+        (201, pinned | {"moved": True}, {}),
+        (200, {"leases": [pinned]}, {}),
     ]
     with Pool(service.url, owner="ann") as ann, Pool(service.url, owner="bob") as bob:
         plain, first = ann.acquire(), bob.acquire(session_id="shop")
         moved, (listed,) = ann.acquire(session_id="shop"), ann.list()
 
-    told = [(lease.session_id, lease.moved) for lease in (plain, first, moved, listed)]
-    assert told == [("", False), ("shop", False), ("shop", True), ("shop", False)]
-    asked = [(headers["x-proxypool-owner"], body) for _, _, headers, body in service.asked[1:3]]
-    assert asked == [("bob", {"session_id": "shop"}), ("ann", {"session_id": "shop"})]
+    sessions = [(lease.session_id, lease.moved) for lease in (plain, first, moved, listed)]
+    assert sessions == [("", False), ("shop", False), ("shop", True), ("shop", False)]
+    requests = [(headers["x-proxypool-owner"], body) for _, _, headers, body in service.requests[1:3]]
+    assert requests == [("bob", {"session_id": "shop"}), ("ann", {"session_id": "shop"})]
 
 
-def test_the_gateways_own_429_is_asked_again_within_the_wait(service: Service) -> None:
-    """Input 92: its throttle says neither why nor when."""
+def test_a_429_of_the_api_gateway_is_retried_within_the_wait(service: Service) -> None:
+    """Input 92: it has neither a type nor a Retry-After."""
     throttled: Any = (429, {"message": "Too Many Requests"}, {})
     service.script = [throttled, (201, LEASE, {}), throttled]
     with Pool(service.url) as pool:
         assert pool.acquire(wait_seconds=60).id == "a.1"
-        with pytest.raises(Refused):
+        with pytest.raises(ApiError):
             pool.acquire()
 
 
-def test_an_empty_pool_says_why_and_is_asked_again_within_the_wait(service: Service) -> None:
+def test_an_empty_pool_has_reasons_and_is_retried_within_the_wait(service: Service) -> None:
     """Input 65, case 33."""
     empty = (409, {"type": "pool_empty", "title": "none", "reasons": {"leased": 3}}, {"retry-after": "1"})
     service.script = [empty, (201, LEASE, {}), empty]
@@ -79,7 +79,7 @@ def test_an_empty_pool_says_why_and_is_asked_again_within_the_wait(service: Serv
     assert caught.value.reasons == {"leased": 3}
 
 
-def test_a_lease_that_is_over_is_lost(service: Service) -> None:
+def test_the_release_of_an_ended_lease_raises_lease_lost(service: Service) -> None:
     """I3."""
     service.script = [(404, {"type": "not_found", "title": "no"}, {})]
     with Pool(service.url) as pool, pytest.raises(LeaseLost):
@@ -90,7 +90,7 @@ def test_a_lease_that_is_over_is_lost(service: Service) -> None:
     ("error", "outcome"),
     [(None, {"outcome": "ok"}), (KeyError("mine"), {}), (httpx.ProxyError("no"), {"outcome": "proxy_error"})],
 )
-def test_a_block_gives_its_lease_back_with_the_outcome_that_is_the_proxys(
+def test_a_block_releases_its_lease_with_the_outcome_of_its_exception(
     service: Service, error: Exception | None, outcome: object
 ) -> None:
     service.script = [(201, LEASE, {}), (204, None, {})]
@@ -105,8 +105,8 @@ def test_a_block_gives_its_lease_back_with_the_outcome_that_is_the_proxys(
             work()
     else:
         work()
-    assert service.asked[-1][1] == "/leases/a.1/release"
-    assert service.asked[-1][3] == outcome
+    assert service.requests[-1][1] == "/leases/a.1/release"
+    assert service.requests[-1][3] == outcome
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_block_gives_its_lease_back_with_the_outcome_that_is_the_proxys(
         (httpx.InvalidURL(""), ""),
     ],
 )
-def test_only_what_the_proxy_did_is_its_fault(error: Exception, outcome: str) -> None:
-    assert blame(error) == outcome
+def test_only_errors_of_the_connection_are_reported_for_the_proxy(error: Exception, outcome: str) -> None:
+    assert classify_error(error) == outcome
 
 
 def test_a_lease_shows_no_password(service: Service) -> None:
@@ -129,7 +129,7 @@ def test_a_lease_shows_no_password(service: Service) -> None:
         assert "s3cret" not in repr(pool.acquire())
 
 
-def test_nobody_there_is_unreachable_not_a_crash() -> None:
+def test_a_refused_connection_raises_unreachable() -> None:
     with Pool("http://127.0.0.1:9") as pool, pytest.raises(Unreachable):
         pool.acquire()
 
@@ -143,7 +143,7 @@ def test_the_environments_proxy_is_not_used_for_the_api(service: Service, monkey
 
 
 class Clock:
-    """A monotonic clock that only sleeps and requests move."""
+    """A monotonic clock that is advanced by sleeps and requests only."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
@@ -156,10 +156,8 @@ class Clock:
 
 @pytest.mark.parametrize("wait_seconds", [0.3, 2, 7, 25])
 @pytest.mark.parametrize("silent", [True, False])
-def test_a_wait_ends_within_its_budget_however_the_pool_behaves(
-    monkeypatch: pytest.MonkeyPatch, wait_seconds: float, silent: bool
-) -> None:
-    """Input 65: a silent pool uses up each request's limit, an empty one asks for patience."""
+def test_a_wait_ends_within_its_time_limit(monkeypatch: pytest.MonkeyPatch, wait_seconds: float, silent: bool) -> None:
+    """Input 65: a silent pool exhausts each request's time limit, an empty one sends Retry-After."""
     clock, tries = Clock(monkeypatch), []
 
     def request(*_: object, seconds: float) -> None:
@@ -176,28 +174,28 @@ def test_a_wait_ends_within_its_budget_however_the_pool_behaves(
     assert max(tries) <= TIMEOUT_SECONDS
 
 
-def test_without_a_wait_a_lost_answer_is_asked_for_just_once_more(service: Service) -> None:
+def test_without_a_wait_a_request_is_retried_once(service: Service) -> None:
     """I2."""
     service.script = ["drop", "drop", (201, LEASE, {})]
 
     with Pool(service.url) as pool, pytest.raises(Unreachable):
         pool.acquire()
 
-    assert len(service.asked) == 2
+    assert len(service.requests) == 2
 
 
-def test_several_leases_come_in_one_step(service: Service) -> None:
+def test_several_leases_are_acquired_in_one_request(service: Service) -> None:
     service.script = [(201, {"leases": [LEASE, LEASE | {"id": "a.2"}]}, {})]
 
     with Pool(service.url) as pool:
         found = pool.acquire_many(3, at_least=2, country="us")
 
     assert [lease.id for lease in found] == ["a.1", "a.2"]
-    assert service.asked[0][3] == {"at_least": 2, "country": "us", "count": 3}
+    assert service.requests[0][3] == {"at_least": 2, "country": "us", "count": 3}
 
 
-def test_leases_are_looked_up_and_end_when_they_end_not_a_whole_ttl_later(service: Service) -> None:
-    """A process that starts anew finds its leases; their seconds began at the grant."""
+def test_the_deadline_of_a_lease_read_later_follows_from_its_expiry_not_from_its_ttl(service: Service) -> None:
+    """A restarted process finds its leases; their TTL counts from the grant."""
     soon = LEASE | {"expires_at": (now() + timedelta(seconds=5)).isoformat()}
     service.script = [(200, soon, {}), (200, {"leases": [soon]}, {}), (200, {"leases": []}, {})]
 
@@ -210,8 +208,8 @@ def test_leases_are_looked_up_and_end_when_they_end_not_a_whole_ttl_later(servic
     assert service.routes == ["GET /leases/a.1", "GET /leases", "GET /leases"]
 
 
-def test_a_renewed_lease_ends_as_much_later_as_the_pool_says(service: Service) -> None:
-    """I5: both answers count from the grant, so that no second is counted twice."""
+def test_a_renewed_lease_is_extended_by_the_difference_of_the_ttls(service: Service) -> None:
+    """I5: both TTLs count from the grant, so that no second is counted twice."""
     service.script = [(201, LEASE, {}), (200, LEASE | {"ttl_seconds": 90}, {})]
 
     with Pool(service.url) as pool:
@@ -226,15 +224,15 @@ def test_a_renewed_lease_ends_as_much_later_as_the_pool_says(service: Service) -
     ("status", "body"),
     [(401, {"type": "unidentified", "title": "The caller has no identity"}), (403, {"message": "Forbidden"})],
 )
-def test_refused_credentials_are_told_apart(service: Service, status: int, body: object) -> None:
-    """Also in the gateway's own words."""
+def test_refused_credentials_raise_not_allowed(service: Service, status: int, body: object) -> None:
+    """With the body of the pool and with that of API Gateway."""
     service.script = [(status, body, {})]
 
     with Pool(service.url) as pool, pytest.raises(NotAllowed, match=r"identity|Forbidden"):
         pool.acquire()
 
 
-def test_an_id_is_one_part_of_a_path(service: Service) -> None:
+def test_an_id_is_one_segment_of_a_path(service: Service) -> None:
     """Input 63."""
     service.script = [(404, {"type": "not_found", "title": "no"}, {})]
 

@@ -1,4 +1,4 @@
-"""The signer says what botocore's own says."""
+"""Signatures equal those of botocore."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def token(request: pytest.FixtureRequest) -> str:
     "url",
     ["https://a.example/leases", "https://a.example/proxies?status=active&tag=a%20b&x=", "https://a.example/a%20b/~c"],
 )
-def test_a_signed_request_is_signed_as_botocore_signs_it(url: str, token: str) -> None:
+def test_a_request_has_the_signature_of_botocore(url: str, token: str) -> None:
     body = b'{"ttl_seconds":60}'
     request = AWSRequest("POST", url, headers={"content-type": "application/json"}, data=body)
     with patch("botocore.auth.get_current_datetime", return_value=NOW.replace(tzinfo=None)):
@@ -36,7 +36,7 @@ def test_a_signed_request_is_signed_as_botocore_signs_it(url: str, token: str) -
     assert ours["authorization"] == request.headers["Authorization"]
 
 
-def test_a_presigned_url_carries_botocores_signature(token: str) -> None:
+def test_a_presigned_url_has_the_signature_of_botocore(token: str) -> None:
     url = "http://cache-name/?Action=connect&User=lease"
     request = AWSRequest("GET", url)
     with patch("botocore.auth.get_current_datetime", return_value=NOW.replace(tzinfo=None)):
@@ -54,6 +54,6 @@ def test_a_presigned_url_carries_botocores_signature(token: str) -> None:
     assert sorted(ours.partition("?")[2].split("&")) == sorted(request.url.partition("?")[2].split("&"))
 
 
-def test_the_text_of_credentials_hides_the_secret() -> None:
+def test_the_repr_of_credentials_hides_the_secret() -> None:
     """I19."""
     assert "wJalr" not in repr(Credentials(**KEYS))

@@ -1,4 +1,4 @@
-"""Where the pool is: said, set, or found beside the work."""
+"""The URL of the pool: given, from the environment, or of a local stack."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import proxypool_client
 import pytest
 from proxypool_client import AsyncPool, NoPool, Pool
-from proxypool_client.api import find_url, region_of
+from proxypool_client.api import find_url, signing_region
 from proxypool_client.api import signed as signed_headers
 from proxypool_client.local_stack import find_stack
 
@@ -27,16 +28,16 @@ def a_stack(folder: Path, text: str | None = None) -> Path:
     return file
 
 
-def test_what_is_said_goes_before_what_is_set_before_what_runs_here(tmp_path: Path) -> None:
+def test_an_argument_has_precedence_over_the_environment_and_that_over_a_local_stack(tmp_path: Path) -> None:
     a_stack(tmp_path)
     environment = {"PROXYPOOL_URL": "https://set.example/"}
 
-    assert find_url("https://said.example", environment=environment, folder=tmp_path) == "https://said.example"
+    assert find_url("https://given.example", environment=environment, folder=tmp_path) == "https://given.example"
     assert find_url(environment=environment, folder=tmp_path) == "https://set.example"
     assert find_url(environment={}, folder=tmp_path) == "http://127.0.0.1:1/api"
 
 
-def test_the_nearest_stack_of_this_and_the_folders_above_is_found(tmp_path: Path) -> None:
+def test_the_nearest_stack_in_this_folder_or_above_is_found(tmp_path: Path) -> None:
     far, near = a_stack(tmp_path), a_stack(tmp_path / "a" / "b")
     (tmp_path / "a" / "b" / "c").mkdir()
 
@@ -45,7 +46,7 @@ def test_the_nearest_stack_of_this_and_the_folders_above_is_found(tmp_path: Path
 
 
 def test_the_search_ends_at_the_repository_and_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies above is not this user's to vouch for."""
+    """Folders above these may belong to other users."""
     a_stack(tmp_path)
     repository, home = tmp_path / "repository", tmp_path / "home"
     (repository / "src").mkdir(parents=True)
@@ -61,7 +62,7 @@ def test_the_search_ends_at_the_repository_and_at_home(tmp_path: Path, monkeypat
 
 
 def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any user can write /tmp/.local/stack.json, above whoever works in /tmp/project."""
+    """Any user can write /tmp/.local/stack.json, above another user's /tmp/project."""
     file = a_stack(tmp_path)
     monkeypatch.setattr(os, "getuid", lambda: file.stat().st_uid + 1)
 
@@ -80,7 +81,7 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> N
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
 def test_a_file_in_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
-    """They could put another file in its place."""
+    """They could replace the file."""
     file = a_stack(tmp_path)
     file.parent.chmod(mode)
 
@@ -88,9 +89,23 @@ def test_a_file_in_a_folder_that_others_can_write_is_refused(tmp_path: Path, mod
         find_url(environment={}, folder=tmp_path)
 
 
+def test_a_file_that_a_killed_stack_left_behind_is_refused(tmp_path: Path) -> None:
+    """Any user can listen on the port of a stack that is gone."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    at = {"api_url": "http://127.0.0.1:1"}
+    a_stack(tmp_path / "running", json.dumps(at | {"children": {"aws": os.getpid()}}))
+    assert find_url(environment={}, folder=tmp_path / "running") == "http://127.0.0.1:1"
+
+    for number, pid in enumerate((gone.pid, 0, -1, 10**30)):
+        a_stack(tmp_path / str(number), json.dumps(at | {"children": {"aws": pid}}))
+        with pytest.raises(NoPool, match="its stack was killed"):
+            find_url(environment={}, folder=tmp_path / str(number))
+
+
 @pytest.mark.parametrize("linked", [".local", ".local/stack.json"])
 def test_a_symbolic_link_is_refused(tmp_path: Path, linked: str) -> None:
-    """Of a folder or of a file: its owner is not who made the link."""
+    """Of a folder or of a file: the owner of the target did not create the link."""
     a_stack(tmp_path / "real")
     link = tmp_path / "here" / linked
     link.parent.mkdir(parents=True, mode=0o700)
@@ -105,17 +120,17 @@ def test_a_symbolic_link_is_refused(tmp_path: Path, linked: str) -> None:
     ["http://192.0.2.1:1/", "https://evil.example/", "http://127.evil.example/", "http://localhost.evil.example/", "x"],
 )
 @pytest.mark.parametrize("name", ["api_url", "endpoint_url"])
-def test_a_file_that_leads_off_this_machine_is_refused(tmp_path: Path, name: str, address: str) -> None:
+def test_a_file_with_an_address_of_another_machine_is_refused(tmp_path: Path, name: str, address: str) -> None:
     a_stack(tmp_path, json.dumps({"api_url": "http://127.0.0.1:1", name: address}))
 
     with pytest.raises(NoPool, match=r"it names an address that is not on this machine$"):
         find_url(environment={}, folder=tmp_path)
 
 
-def test_an_address_found_in_a_file_gets_no_token_and_no_signature(
+def test_requests_to_the_address_of_a_file_have_no_token_and_no_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker who forgot PROXYPOOL_URL sends no secret to what listens there; the same address, said, gets the token."""
+    """A worker without PROXYPOOL_URL sends no secret to that port; given as an argument, the same address gets the token."""
     monkeypatch.setenv("PROXYPOOL_TOKEN", "a.b.c")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -125,11 +140,11 @@ def test_an_address_found_in_a_file_gets_no_token_and_no_signature(
         a_stack(tmp_path, json.dumps({"api_url": listener.url}))
         listener.script = [(200, {"leases": []}, {})] * 3
 
-        with Pool() as found, Pool(listener.url) as said:
-            found.list(), said.list()
+        with Pool() as from_file, Pool(listener.url) as from_argument:
+            from_file.list(), from_argument.list()
         asyncio.run(_listed())
 
-    assert [headers.get("authorization") for _, _, headers, _ in listener.asked] == [None, "Bearer a.b.c", None]
+    assert [headers.get("authorization") for _, _, headers, _ in listener.requests] == [None, "Bearer a.b.c", None]
 
 
 async def _listed() -> None:
@@ -137,13 +152,13 @@ async def _listed() -> None:
         await pool.request("GET", "/leases")
 
 
-def test_no_pool_anywhere_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_without_a_pool_names_the_remedies(tmp_path: Path) -> None:
     with pytest.raises(NoPool, match=r"make up.*PROXYPOOL_URL"):
         find_url(environment={}, folder=tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"api_url": 5}', "\x00"])
-def test_a_torn_file_is_one_line_not_a_crash(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_one_error_line(tmp_path: Path, text: str) -> None:
     a_stack(tmp_path, text)
 
     with pytest.raises(NoPool, match="cannot be read"):
@@ -162,12 +177,12 @@ def test_an_address_that_is_not_an_http_url_is_refused(url: str) -> None:
         ("https://a.example", True),
         ("http://127.0.0.1:1", False),
         ("http://localhost:1", False),
-        ("http://127.a.example:1", True),  # a name, not an address of loopback
+        ("http://127.a.example:1", True),  # a host name, not a loopback address
         ("http://[::1]:1", False),
     ],
 )
-def test_requests_are_signed_but_to_loopback(monkeypatch: pytest.MonkeyPatch, url: str, signed: bool) -> None:
-    """Nobody checks a signature on this machine, and the key has nothing to do there."""
+def test_requests_are_signed_except_to_loopback(monkeypatch: pytest.MonkeyPatch, url: str, signed: bool) -> None:
+    """A local stack does not verify signatures, so the key is not used there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
@@ -181,10 +196,10 @@ def test_requests_are_signed_but_to_loopback(monkeypatch: pytest.MonkeyPatch, ur
     [
         ("https://a.example", "Bearer a.b.c"),
         ("http://127.0.0.1:1", "Bearer a.b.c"),
-        ("http://a.example", None),  # whoever listens could go on with it
+        ("http://a.example", None),  # an eavesdropper could use it
     ],
 )
-def test_a_token_goes_before_a_signature_and_never_over_the_net_in_clear(
+def test_a_token_has_precedence_over_a_signature_and_is_never_sent_unencrypted(
     monkeypatch: pytest.MonkeyPatch, url: str, sent: str | None
 ) -> None:
     """I19."""
@@ -207,17 +222,23 @@ def test_a_token_goes_before_a_signature_and_never_over_the_net_in_clear(
         ("https://pool.example", {}, "us-east-1"),
     ],
 )
-def test_a_request_is_signed_for_the_region_that_the_address_names(
-    url: str, environment: dict[str, str], region: str
-) -> None:
-    """A wrong one is a 403 that says nothing of regions."""
-    assert region_of(url, environment) == region
+def test_a_request_is_signed_for_the_region_in_the_url(url: str, environment: dict[str, str], region: str) -> None:
+    """A wrong region is a 403 without an explanation."""
+    assert signing_region(url, environment) == region
 
 
-def test_the_package_loads_an_http_library_only_when_it_is_used() -> None:
+def test_the_package_imports_httpx_on_first_use() -> None:
     """The command line starts without it."""
+
     code = "import proxypool_client, proxypool_client.cli.app, sys; print('httpx' in sys.modules); proxypool_client.Pool; print('httpx' in sys.modules)"
 
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
     assert found.split() == ["False", "True"]
+
+
+def test_every_public_name_is_imported_from_its_module() -> None:
+    """On first use, by a table of modules."""
+    assert {getattr(proxypool_client, name).__name__ for name in proxypool_client.__all__} == set(
+        proxypool_client.__all__
+    )

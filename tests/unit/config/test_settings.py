@@ -1,4 +1,4 @@
-"""Settings and the text of the overrides: read once, typed, and a function works on whatever the text is."""
+"""Settings and overrides: types, validation, defaults for invalid overrides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxypool.errors import ConfigurationError
 from proxypool.local.emulation import template
 
 ROOT = Path(__file__).parents[3]
-UNQUOTED = re.compile(r"[A-Za-z0-9._~:/@%#=+,-]*")  # in sh, bash and zsh, inside of a word
+UNQUOTED = re.compile(r"[A-Za-z0-9._~:/@%#=+,-]*")  # unquoted in sh, bash and zsh
 
 
 def valid(row: Setting) -> st.SearchStrategy[Value]:
@@ -46,7 +46,7 @@ SETTINGS = st.fixed_dictionaries({}, optional={name: valid(row) for name, row in
 
 @hypothesis.settings(deadline=None)
 @given(SETTINGS)
-def test_what_is_written_is_read_again_and_needs_no_quotes(values: dict[str, Value]) -> None:
+def test_overrides_are_parsed_as_written_and_need_no_quotes(values: dict[str, Value]) -> None:
     """And CloudFormation accepts it."""
     text = write(values)
 
@@ -55,8 +55,8 @@ def test_what_is_written_is_read_again_and_needs_no_quotes(values: dict[str, Val
     assert re.fullmatch(pattern(ROWS), text)
 
 
-def test_each_setting_is_read_in_its_own_type() -> None:
-    found, problems = read(
+def test_each_setting_is_parsed_by_its_type() -> None:
+    config, problems = read(
         {
             OVERRIDES: "lease_seconds=5,allow_loopback=true,check_connect_seconds=0.5,check_skip=https+targets",
             "POOL": "a",
@@ -64,7 +64,7 @@ def test_each_setting_is_read_in_its_own_type() -> None:
     )
 
     assert problems == []
-    assert asdict(found) == asdict(
+    assert asdict(config) == asdict(
         Settings(
             lease_seconds=5, allow_loopback=True, check_connect_seconds=0.5, check_skip=("https", "targets"), pool="a"
         )
@@ -72,7 +72,7 @@ def test_each_setting_is_read_in_its_own_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("lease_second=5", "'lease_second' is not a setting"),  # unknown
         ("pool=other", "'pool' is not a setting"),  # a parameter of the template
@@ -93,21 +93,30 @@ def test_each_setting_is_read_in_its_own_type() -> None:
         ("judge_ca_file=/a b", "judge_ca_file: '/a b' is not a percent-encoded text"),
         ("judge_ca_file=/a%2", "judge_ca_file: '/a%2' is not a percent-encoded text"),
         ("judge_ca_file=/a%0Ab", r"judge_ca_file: '/a\nb' is not valid: it must match .*"),
+        ("judge_ca_file=/a%00b", r"judge_ca_file: '/a\x00b' is not valid: it must match .*"),
         ("canary_urls=https://a.example/#12", "is not valid: it must match https?://"),
         (",", "'' is not a setting"),
         ("lease_seconds=5,", "'' is not a setting"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_has_its_default_and_is_reported(text: str, said: str) -> None:
-    found, problems = read({OVERRIDES: text})
+def test_an_invalid_override_is_reported_and_has_its_default(text: str, message: str) -> None:
+    config, problems = read({OVERRIDES: text})
 
-    assert any(said in problem for problem in problems)
-    assert asdict(replace(found, lease_seconds=60)) == asdict(Settings())
+    assert any(message in problem for problem in problems)
+    assert asdict(replace(config, lease_seconds=60)) == asdict(Settings())
     assert check(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "is_taken"),
+    "text", ["lease_seconds=5,lease_seconds=6", "lease_seconds=5,lease_seconds=5", "lease_seconds=901"]
+)
+def test_a_setting_that_cannot_be_read_has_no_value_but_its_default(text: str) -> None:
+    """Neither the first nor the last of two values, and no bound of its range."""
+    assert asdict(read({OVERRIDES: f"owner_quota=7,{text}"})[0]) == asdict(Settings(owner_quota=7))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_accepted"),
     [
         ("", True),
         ("sweep_page=100,owner_quota=50", True),
@@ -122,19 +131,19 @@ def test_what_cannot_be_read_has_its_default_and_is_reported(text: str, said: st
         ("sweep_page", False),
     ],
 )
-def test_cloudformation_refuses_unknown_names_and_wrong_shapes(text: str, is_taken: bool) -> None:
-    """By the pattern that stands in the template."""
+def test_cloudformation_refuses_unknown_names_and_wrong_shapes(text: str, is_accepted: bool) -> None:
+    """By the AllowedPattern of the template."""
     parameter = template.load(ROOT / "template.yaml")["Parameters"]["Overrides"]
 
-    assert bool(re.fullmatch(parameter["AllowedPattern"], text)) is is_taken
+    assert bool(re.fullmatch(parameter["AllowedPattern"], text)) is is_accepted
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("lease_seconds=100,max_lease_seconds=50", "lease_seconds (100) exceeds max_lease_seconds (50)"),
-        ("claim_seconds=120", "claim_seconds (120) must be from 150 to 719"),  # the function may run that long
-        ("claim_seconds=720", "claim_seconds (720) must be from 150 to 719"),  # the message comes again
+        ("claim_seconds=120", "claim_seconds (120) must be from 150 to 719"),  # the time limit of the function
+        ("claim_seconds=720", "claim_seconds (720) must be from 150 to 719"),  # the visibility timeout
         ("scrape_claim_seconds=60", "scrape_claim_seconds (60) must be from 90 to 359"),
         ("job_run_seconds=120", "job_run_seconds (120) must be from 0 to 119"),
         ("check_total_seconds=300", "check_total_seconds (300) must be from 0 to 120"),
@@ -143,10 +152,10 @@ def test_cloudformation_refuses_unknown_names_and_wrong_shapes(text: str, is_tak
         ("pool_low_filters=colour=blue", "pool_low_filters: 'colour' is not a filter"),
     ],
 )
-def test_settings_that_depend_on_each_other_are_checked_together(text: str, said: str) -> None:
+def test_settings_that_depend_on_each_other_are_checked_together(text: str, message: str) -> None:
     (problem,) = check(text)
 
-    assert problem.startswith(said)
+    assert problem.startswith(message)
 
 
 def test_a_text_that_is_too_long_for_the_environment_is_refused() -> None:
@@ -154,13 +163,13 @@ def test_a_text_that_is_too_long_for_the_environment_is_refused() -> None:
 
 
 def test_the_defaults_are_valid() -> None:
-    """Each in its own range, and all together."""
+    """Each of them, and their combination."""
     text = write({name: row.default for name, row in ROWS.items()})
 
     assert check(text) == check("") == []
 
 
-def test_an_unknown_name_is_an_error_where_code_writes_overrides() -> None:
+def test_writing_an_unknown_override_is_an_error() -> None:
     with pytest.raises(KeyError, match="lease_second"):
         overrides(lease_second=5)
 
@@ -168,20 +177,20 @@ def test_an_unknown_name_is_an_error_where_code_writes_overrides() -> None:
 def test_an_ignored_setting_is_logged_and_counted_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The function works on; the alarm watches the metric."""
+    """The function continues; an alarm watches the metric."""
     monkeypatch.setenv(OVERRIDES, "owner_quota=7,lease_seconds=0")
     module.settings.cache_clear()
 
     try:
-        found = [module.settings() for _ in range(2)]
+        configs = [module.settings() for _ in range(2)]
     finally:
         module.settings.cache_clear()
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "SettingsIgnored" in line]
-    assert [(one.owner_quota, one.lease_seconds) for one in found] == [(7, 60)] * 2
+    assert [(config.owner_quota, config.lease_seconds) for config in configs] == [(7, 60)] * 2
     assert [line["SettingsIgnored"] for line in lines] == [[1.0]]
 
 
-def test_a_needed_value_that_is_empty_names_its_variable() -> None:
+def test_a_missing_required_setting_is_an_error_with_its_variable() -> None:
     with pytest.raises(ConfigurationError, match="PROXIES_TABLE"):
         Settings().need("proxies_table")

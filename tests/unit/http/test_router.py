@@ -1,4 +1,4 @@
-"""The router: which operation a request reaches, with which values, and which error it gets instead."""
+"""The router: dispatch of requests to operations, validation, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from proxypool.http.web import Field
 
 
 def echo(request: ApiRequest[str]) -> dict[str, Any]:
-    """What the call was given."""
+    """Returns the arguments of the call."""
     return {
         "service": request.service, "owner": request.caller.owner, "id": request.id, "body": dict(request.body),
         "query": dict(request.query), "headers": dict(request.headers),
@@ -21,7 +21,7 @@ def echo(request: ApiRequest[str]) -> dict[str, Any]:
 
 
 def crash(request: ApiRequest[str]) -> None:
-    """A call with a defect."""
+    """A call with a bug."""
     raise RuntimeError("the password is s3cret")
 
 
@@ -55,7 +55,9 @@ ROWS: tuple[Operation[str], ...] = (
 ROUTER = Router(Mount(ROWS, lambda: "service"), identify=lambda event: identify(event, local=True), admin_scope="admin")
 
 
-def ask(route: str, body: object = None, *, stage: str = "$default", **parts: Any) -> tuple[int, Any, dict[str, str]]:
+def request(
+    route: str, body: object = None, *, stage: str = "$default", **parts: Any
+) -> tuple[int, Any, dict[str, str]]:
     """Status, body and headers of the response."""
     method, _, path = route.partition(" ")
     event = {
@@ -64,8 +66,8 @@ def ask(route: str, body: object = None, *, stage: str = "$default", **parts: An
         "requestContext": {"stage": stage, "http": {"method": method}} | parts.pop("requestContext", {}),
         "body": None if body is None else json.dumps(body),
     }  # fmt: skip
-    found = answer(event | parts, lambda: ROUTER, on_error=lambda *_: None)
-    return found["statusCode"], json.loads(found.get("body") or "null"), found["headers"]
+    response = answer(event | parts, lambda: ROUTER, on_error=lambda *_: None)
+    return response["statusCode"], json.loads(response.get("body") or "null"), response["headers"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def ask(route: str, body: object = None, *, stage: str = "$default", **parts: An
         ("GET /things", 200),
         ("GET /things/a", 200),
         ("DELETE /things/a", 204),
-        ("POST /things/release", 202),  # the literal goes before {id}
+        ("POST /things/release", 202),  # a literal takes precedence over {id}
         ("GET /things/release", 200),
         ("POST /things/a/check", 202),
         ("GET /things/", 404),
@@ -82,7 +84,7 @@ def ask(route: str, body: object = None, *, stage: str = "$default", **parts: An
         ("GET /", 404),
         ("GET //things", 404),
         ("GET /things/a/b", 404),
-        ("GET /things/A", 404),  # no such id can be
+        ("GET /things/A", 404),  # not a valid id
         ("GET /things/a%00", 404),
         ("GET /things/../things", 404),
         ("GET /things/a/../b", 404),
@@ -93,37 +95,37 @@ def ask(route: str, body: object = None, *, stage: str = "$default", **parts: An
 )
 @pytest.mark.parametrize("stage", ["$default", "prod"])
 def test_a_request_reaches_the_operation_of_its_method_and_path(route: str, status: int, stage: str) -> None:
-    assert ask(route, stage=stage)[0] == status
+    assert request(route, stage=stage)[0] == status
 
 
 @pytest.mark.parametrize(
     ("path", "path_id"), [("a%3Ab", "a:b"), ("a%2Fb", "a/b"), ("..", ".."), ("%2E%2e", "..")]
 )  # fmt: skip
-def test_an_id_is_decoded_once_after_the_path_was_split(path: str, path_id: str) -> None:
+def test_an_id_is_decoded_once_after_the_path_is_split(path: str, path_id: str) -> None:
     """Input 63: an encoded slash is part of the id, never of the path."""
-    assert ask(f"GET /things/{path}")[1]["id"] == path_id
-    assert ask("GET /things/a%253Ab")[0] == 404  # "a%3Ab" fits no id
+    assert request(f"GET /things/{path}")[1]["id"] == path_id
+    assert request("GET /things/a%253Ab")[0] == 404  # "a%3Ab" is not a valid id
 
 
-def test_a_path_with_other_methods_says_which() -> None:
-    status, problem, headers = ask("PUT /things/release")
+def test_a_405_lists_the_allowed_methods() -> None:
+    status, problem, headers = request("PUT /things/release")
 
     assert (status, problem["type"], headers["allow"]) == (405, "method_not_allowed", "DELETE, GET, PATCH, POST")
     assert headers["content-type"] == "application/problem+json"
 
 
-def test_the_call_gets_values_as_the_operation_declares_them() -> None:
-    """Defaults filled in; of a partial body only what was sent; an absent header is None."""
-    added = ask("POST /things", {"size": 7}, headers={"idempotency-key": "k", "x-proxypool-owner": "ann"})
+def test_the_call_gets_validated_values() -> None:
+    """With defaults; a partial body has only the sent members; an absent header is None."""
+    added = request("POST /things", {"size": 7}, headers={"idempotency-key": "k", "x-proxypool-owner": "ann"})
 
     assert added[:2] == (
         201,
         {"service": "service", "owner": "ann", "id": "", "body": {"size": 7, "name": "x"}, "query": {},
          "headers": {"Idempotency-Key": "k"}},
     )  # fmt: skip
-    assert ask("PATCH /things/a", {"name": "y"})[1]["body"] == {"name": "y"}
-    assert ask("GET /things", queryStringParameters={"size": "9"})[1]["query"] == {"size": 9, "name": "x"}
-    assert ask("POST /things", {}, headers={"idempotency-key": ""})[1]["headers"] == {"Idempotency-Key": None}
+    assert request("PATCH /things/a", {"name": "y"})[1]["body"] == {"name": "y"}
+    assert request("GET /things", queryStringParameters={"size": "9"})[1]["query"] == {"size": 9, "name": "x"}
+    assert request("POST /things", {}, headers={"idempotency-key": ""})[1]["headers"] == {"Idempotency-Key": None}
 
 
 @pytest.mark.parametrize(
@@ -132,36 +134,36 @@ def test_the_call_gets_values_as_the_operation_declares_them() -> None:
         ("POST /things", {"size": 0}, {}, 422, "size"),
         ("POST /things", {"other": 1}, {}, 422, "other"),
         ("PATCH /things/a", {"size": "1"}, {}, 422, "size"),
-        ("POST /things/a/check", {"now": True}, {}, 422, "now"),  # takes no member
+        ("POST /things/a/check", {"now": True}, {}, 422, "now"),  # has no members
         ("POST /things", {}, {"headers": {"idempotency-key": "1"}}, 422, "Idempotency-Key"),
         ("GET /things", None, {"queryStringParameters": {"size": "x"}}, 422, "size"),
         ("POST /things", None, {}, 400, None),  # a body is required
     ],
 )
-def test_a_value_that_does_not_fit_its_declaration_never_reaches_the_call(
+def test_an_invalid_value_is_refused_before_the_call(
     route: str, body: object, parts: dict[str, Any], status: int, field: str | None
 ) -> None:
     """Inputs 55 and 62."""
-    found, problem, _ = ask(route, body, **parts)
+    actual, problem, _ = request(route, body, **parts)
 
-    assert found == status
+    assert actual == status
     assert [error["field"] for error in problem.get("errors", [])] == ([field] if field else [])
 
 
-def test_a_defect_is_logged_and_answered_without_its_words() -> None:
-    """Input 62: in one place, for each function."""
-    seen: list[Exception] = []
+def test_an_unexpected_error_is_logged_and_its_message_not_disclosed() -> None:
+    """Input 62."""
+    logged: list[Exception] = []
     event = {"rawPath": "/crash", "requestContext": {"http": {"method": "GET"}}}
 
-    found = answer(event, lambda: ROUTER, on_error=lambda error, _: seen.append(error))
+    response = answer(event, lambda: ROUTER, on_error=lambda error, _: logged.append(error))
 
-    assert [str(error) for error in seen] == ["the password is s3cret"]
-    assert (found["statusCode"], found["headers"]["retry-after"]) == (503, "5")
-    assert json.loads(found["body"])["detail"] == "Internal error"
+    assert [str(error) for error in logged] == ["the password is s3cret"]
+    assert (response["statusCode"], response["headers"]["retry-after"]) == (503, "5")
+    assert json.loads(response["body"])["detail"] == "Internal error"
 
 
-def test_who_has_no_identity_learns_nothing_of_the_routes() -> None:
-    """Input 61: 401 goes before 404 and 405."""
+def test_a_caller_without_an_identity_cannot_probe_routes() -> None:
+    """Input 61: 401 takes precedence over 404 and 405."""
     router = Router(Mount(ROWS, str), identify=lambda event: identify(event, local=False), admin_scope="admin")
 
     for path in ("/things", "/nothing"):
@@ -169,8 +171,8 @@ def test_who_has_no_identity_learns_nothing_of_the_routes() -> None:
         assert answer(event, lambda: router, on_error=lambda *_: None)["statusCode"] == 401
 
 
-def test_a_route_that_does_not_say_who_may_call_it_cannot_be_made() -> None:
-    """Input 61: there is no default that allows."""
+def test_a_route_without_a_right_cannot_be_created() -> None:
+    """Input 61: no default."""
     parts: dict[str, Any] = {"route": "GET /a", "name": "a", "summary": "", "call": echo, "answers": {200: None}}
 
     with pytest.raises(TypeError, match="right"):

@@ -1,4 +1,4 @@
-"""The tables of routes against the gateway and the policies: both doors lead each route to its function, users reach theirs only."""
+"""Tables of operations compared with API Gateway routes and IAM policies of the templates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from proxypool.manage import openapi, routes
 
 from tests.support.servers import ROOT
 
-KNOWN = Settings(redis_url="redis://127.0.0.1:1")
+CONFIG = Settings(redis_url="redis://127.0.0.1:1")
 RESOURCES = template.load(ROOT / "template.yaml")["Resources"]
 TOKENS = template.load(ROOT / "infra/tokens.yaml")["Resources"]
 LEASE = list(
-    lease_operations.router(KNOWN, lambda: pool_of(KNOWN, cache_of(KNOWN)), lambda: sessions_of(KNOWN)).operations
+    lease_operations.router(CONFIG, lambda: pool_of(CONFIG, cache_of(CONFIG)), lambda: sessions_of(CONFIG)).operations
 )
-MANAGE = list(routes.router(KNOWN).operations)
-OWNERS = {row.route: function for function, rows in (("Lease", LEASE), ("Manage", MANAGE)) for row in rows}
+MANAGE = list(routes.router(CONFIG).operations)
+FUNCTIONS = {row.route: function for function, rows in (("Lease", LEASE), ("Manage", MANAGE)) for row in rows}
 ARN = "arn:AWS::Partition:execute-api:AWS::Region:AWS::AccountId:Api/"
 
 
@@ -49,13 +49,13 @@ def _token_api() -> dict[str, str]:
 
 
 def _routed(method: str, path: str, keys: Iterable[str]) -> str:
-    """The route key that API Gateway chooses: a full match, then a greedy one, then $default; the exact method first."""
+    """The route key that API Gateway selects: a full match, then a greedy one, then $default; the exact method before ANY."""
     for pattern in ("[^/]+", ".+"):
         for verb in (method, "ANY"):
             for key in keys:
-                own, _, template_path = key.partition(" ")
+                key_method, _, template_path = key.partition(" ")
                 greedy = "{proxy+}" in template_path
-                if own != verb or greedy != (pattern == ".+"):
+                if key_method != verb or greedy != (pattern == ".+"):
                     continue
                 if re.fullmatch(re.sub(r"\\\{.*?\\\}", pattern, re.escape(template_path)), path):
                     return key
@@ -63,32 +63,32 @@ def _routed(method: str, path: str, keys: Iterable[str]) -> str:
 
 
 @pytest.mark.parametrize("api", [_iam_api(), _token_api()], ids=["iam", "token"])
-@pytest.mark.parametrize("route", OWNERS)
-def test_each_door_leads_each_route_to_the_function_that_has_it(route: str, api: dict[str, str]) -> None:
-    """A route without its function would be a 404 that nobody meant."""
+@pytest.mark.parametrize("route", FUNCTIONS)
+def test_both_apis_route_each_operation_to_its_function(route: str, api: dict[str, str]) -> None:
+    """Otherwise the route would be a 404."""
     method, _, path = route.partition(" ")
 
     key = _routed(method, path.replace("{id}", "a"), api)
 
-    assert api[key] == OWNERS[route]
-    assert (key == route) == (route in ("POST /leases", "POST /jobs"))  # those have throttles of their own
+    assert api[key] == FUNCTIONS[route]
+    assert (key == route) == (route in ("POST /leases", "POST /jobs"))  # routes with separate throttling
 
 
-def test_no_route_is_in_two_tables_and_the_document_has_them_all() -> None:
+def test_each_route_is_in_one_table_and_in_the_document() -> None:
     document = openapi.checked_in()["paths"]
 
-    assert len(OWNERS) == len(LEASE) + len(MANAGE)
-    assert {f"{method.upper()} {path}" for path, item in document.items() for method in item} == OWNERS.keys()
+    assert len(FUNCTIONS) == len(LEASE) + len(MANAGE)
+    assert {f"{method.upper()} {path}" for path, item in document.items() for method in item} == FUNCTIONS.keys()
 
 
 def _paths(rows: Iterable[Operation[Any]]) -> set[str]:
-    """The routes as resources of a policy: "GET/leases" as it is, all below it as "GET/leases/*"."""
+    """The routes as resources of a policy: "GET/leases", and "GET/leases/*" for all paths below."""
     parts = [(row.method, *row.path[1:].partition("/")) for row in rows]
     return {f"{method}/{first}/*" if rest else f"{method}/{first}" for method, first, _, rest in parts}
 
 
 def _covers(pattern: str, text: str) -> bool:
-    """As IAM compares: `*` is any text, slashes included."""
+    """Matches like IAM: `*` is any text, including slashes."""
     return re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), text) is not None
 
 
@@ -96,21 +96,21 @@ def _users_policy() -> list[str]:
     """The resources of the policy for users, after the API's ARN."""
     (statement,) = RESOURCES["UsersPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
-    found = [re.sub(r"\$\{([\w:]+)\}", r"\1", resource["Fn::Sub"]) for resource in statement["Resource"]]
-    assert all(resource.startswith(ARN) for resource in found)
-    return [resource.removeprefix(ARN) for resource in found]
+    resources = [re.sub(r"\$\{([\w:]+)\}", r"\1", resource["Fn::Sub"]) for resource in statement["Resource"]]
+    assert all(resource.startswith(ARN) for resource in resources)
+    return [resource.removeprefix(ARN) for resource in resources]
 
 
-def test_the_policy_for_users_names_the_users_routes_and_no_other() -> None:
-    """A new route of users that this does not cover is a line in the template: this says which."""
+def test_the_policy_for_users_has_exactly_the_routes_of_users() -> None:
+    """A new route for users needs a line in the template."""
     users = _paths(row for row in (*LEASE, *MANAGE) if row.right is Right.USER)
 
     assert sorted(_users_policy()) == sorted(f"*/{path}" for path in users)
 
 
 @pytest.mark.parametrize("stage", ["$default", "prod"])
-def test_the_policy_for_users_denies_every_route_of_operators(stage: str) -> None:
-    """A wildcard of IAM crosses slashes: no id makes an operator's path look like a user's (PUT /domains/jobs)."""
+def test_the_policy_for_users_allows_no_operator_route(stage: str) -> None:
+    """Wildcards of IAM match slashes; no id of an operator route may match a route of users (PUT /domains/jobs)."""
     ids = [
         "a",
         "0" * 20,
@@ -137,11 +137,11 @@ def test_the_policy_for_users_denies_every_route_of_operators(stage: str) -> Non
     assert allowed == []
 
 
-def test_the_access_log_says_the_path_since_most_routes_are_the_default_one() -> None:
+def test_the_access_log_has_the_path() -> None:
     formats = [RESOURCES["Api"]["Properties"]["AccessLogSettings"], TOKENS["Stage"]["Properties"]["AccessLogSettings"]]
 
-    for one in formats:
-        line = json.loads(one["Format"])
+    for settings in formats:
+        line = json.loads(settings["Format"])
         assert (line["method"], line["path"]) == ("$context.httpMethod", "$context.path")
     assert formats[0]["Format"] == formats[1]["Format"]
 
@@ -154,11 +154,11 @@ def test_the_access_log_says_the_path_since_most_routes_are_the_default_one() ->
     ],
 )
 def test_a_function_imports_its_own_routes_only(function: str, others: list[str]) -> None:
-    """Its cold start does not pay for another function's."""
+    """For a short cold start."""
     code = f"import sys; import functions.{function}.app; print(*sys.modules)"
 
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    modules = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
-    assert "proxypool.http.router" in found.split()
-    assert not [name for name in found.split() if name.startswith(tuple(others))]
-    assert "aws_lambda_powertools.event_handler" not in found.split()
+    assert "proxypool.http.router" in modules.split()
+    assert not [name for name in modules.split() if name.startswith(tuple(others))]
+    assert "aws_lambda_powertools.event_handler" not in modules.split()

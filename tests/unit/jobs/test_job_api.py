@@ -1,11 +1,11 @@
-"""What POST /jobs takes, and what it says to what it does not take."""
+"""Validation of POST /jobs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import Invalid
 from proxypool.jobs.api import read_jobs
@@ -13,25 +13,25 @@ from proxypool.jobs.fetch.domains import Domain, Domains
 from proxypool.jobs.job import Job, JobRequest
 
 
-class Known(Domains):
-    """Domains that stand in no table."""
+class FixedDomains(Domains):
+    """Domains without a table."""
 
-    def _known(self) -> dict[str, Domain]:
+    def _cached(self) -> dict[str, Domain]:
         return {
             "shop.example": Domain(name="shop.example"),
             "old.example": Domain(name="old.example", allow_http=True),
         }
 
 
-DOMAINS = Known(State("unused"))
+DOMAINS = FixedDomains(StateTable("unused"))
 
 
 def read(body: dict[str, Any], owner: str = "ann") -> list[Job]:
     return read_jobs(body, owner, settings=Settings(), domains=DOMAINS)
 
 
-def wrong(body: dict[str, Any]) -> set[str]:
-    """The fields that are named."""
+def invalid_fields(body: dict[str, Any]) -> set[str]:
+    """The fields that are reported."""
     with pytest.raises(Invalid) as raised:
         read(body)
     return {error["field"] for error in raised.value.extra["errors"]}
@@ -49,7 +49,7 @@ def test_the_same_request_is_the_same_job_in_any_spelling() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "stored"),
+    ("url", "stored"),
     [
         ("https://Bücher.Shop.example/a?b=1#c", "https://xn--bcher-kva.shop.example/a?b=1"),
         ("HTTPS://SHOP.example:443", "https://shop.example/"),
@@ -57,22 +57,22 @@ def test_the_same_request_is_the_same_job_in_any_spelling() -> None:
     ],
     ids=["international", "upper case and default port", "port"],
 )
-def test_a_job_stores_its_url_in_canonical_form(given: str, stored: str) -> None:
-    """B1: the host that the rules were asked for is the host that is fetched; one page in two spellings is one job."""
-    first, second = read({"url": given})[0], read({"url": stored})[0]
+def test_a_job_stores_its_url_in_canonical_form(url: str, stored: str) -> None:
+    """B1: the validated host is the host that is fetched; two spellings of a URL are one job."""
+    first, second = read({"url": url})[0], read({"url": stored})[0]
 
     assert first.request.url == stored
     assert first.request.host in stored
     assert first.id == second.id
 
 
-def test_two_owners_jobs_of_one_id_are_two_jobs() -> None:
+def test_an_id_of_two_owners_is_two_jobs() -> None:
     ann, bob = (read({"url": "https://shop.example/", "job_id": "x"}, owner)[0] for owner in ("ann", "bob"))
 
     assert ann.key != bob.key
 
 
-def test_a_request_is_read_back_as_it_was_written() -> None:
+def test_a_stored_request_is_parsed_again() -> None:
     """Input 82: members of a newer version are ignored."""
     body = {
         "url": "https://shop.example/",
@@ -87,7 +87,7 @@ def test_a_request_is_read_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "why"),
+    ("url", "reason"),
     [
         ("https://other.example/", "not on the allow-list"),
         ("http://shop.example/", "plain http"),
@@ -97,7 +97,7 @@ def test_a_request_is_read_back_as_it_was_written() -> None:
         ("https://localhost/", "a single label"),
         ("https://db.internal/", "a name of a network"),
         ("https://printer.local/", "a name of a network"),
-        ("https://2130706433/", "a number is no name"),
+        ("https://2130706433/", "a number is not a name"),
         ("https://user:pw@shop.example/", "credentials in the URL"),
         ("https://h\\@shop.example/", "a backslash"),
         ("ftp://shop.example/", "another scheme"),
@@ -105,16 +105,16 @@ def test_a_request_is_read_back_as_it_was_written() -> None:
         ("https://shop.example:25/", "mail"),
     ],
 )
-def test_a_target_where_the_pool_does_not_go_is_refused_by_its_spelling(url: str, why: str) -> None:
+def test_a_forbidden_target_is_refused(url: str, reason: str) -> None:
     """Inputs 47 and 3, I17."""
-    assert wrong({"url": url}) == {"url"}, why
+    assert invalid_fields({"url": url}) == {"url"}, reason
 
 
-def test_secrets_do_not_go_over_plain_http_unsaid() -> None:
+def test_secrets_over_plain_http_need_a_flag() -> None:
     """Input 49."""
     body = {"url": "http://old.example/", "headers": {"Authorization": "Bearer {token:a}"}}
 
-    assert wrong(body) == {"headers"}
+    assert invalid_fields(body) == {"headers"}
     assert read(body | {"allow_plaintext_secrets": True})
     assert read({"url": "http://old.example/", "headers": {"Accept": "text/html"}})
 
@@ -146,12 +146,12 @@ def test_secrets_do_not_go_over_plain_http_unsaid() -> None:
         ({"jobs": [{"url": "https://shop.example/"}, {"url": "x"}, 3]}, {"jobs[1].url", "jobs[2]"}),
     ],
 )
-def test_a_wrong_field_is_named(body: dict[str, Any], fields: set[str]) -> None:
-    """Inputs 55, 61 and 75 (a row holds 400 KB, the result included), and what a job adds to them."""
-    assert wrong(body) == fields
+def test_an_invalid_field_is_named(body: dict[str, Any], fields: set[str]) -> None:
+    """Inputs 55, 61 and 75 (a row holds 400 KB, the result included), and fields of jobs."""
+    assert invalid_fields(body) == fields
 
 
 def test_a_domain_allows_its_subdomains() -> None:
-    assert DOMAINS.of("www.shop.example") == Domain(name="shop.example")
-    assert DOMAINS.of("notshop.example") is None
-    assert DOMAINS.of("example") is None
+    assert DOMAINS.find("www.shop.example") == Domain(name="shop.example")
+    assert DOMAINS.find("notshop.example") is None
+    assert DOMAINS.find("example") is None

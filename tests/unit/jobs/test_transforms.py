@@ -1,4 +1,4 @@
-"""From a page to data."""
+"""Transforms: extraction of data from a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def apply(name: str, page: Answer, **options: Any) -> Any:
     return transform.apply(page, options)
 
 
-def test_html_fields_are_found_by_selectors() -> None:
+def test_html_fields_are_selected_by_css() -> None:
     fields = {"title": "h1", "first": "li@data-id", "all": ["li"], "none": ".price"}
 
     assert apply("html", a_page(SHOP), fields=fields, text=False) == {
@@ -36,19 +36,19 @@ def test_html_fields_are_found_by_selectors() -> None:
     }
 
 
-def test_links_are_whole_and_each_stands_once() -> None:
+def test_links_are_absolute_and_without_duplicates() -> None:
     assert links(a_page(SHOP)) == ["https://shop.example/a", "https://other.example/b"]
     assert apply("html", a_page(SHOP), links=True)["links"] == links(a_page(SHOP))
 
 
-def test_json_is_searched_by_jmespath() -> None:
+def test_json_is_queried_by_jmespath() -> None:
     page = a_page(b'{"items":[{"price":3},{"price":5}]}', "application/json")
 
     assert apply("json", page, query="items[].price") == [3, 5]
     assert apply("json", page) == {"items": [{"price": 3}, {"price": 5}]}
 
 
-def test_csv_rows_are_named_by_the_header_or_plain() -> None:
+def test_csv_rows_are_objects_or_lists() -> None:
     page = a_page("\ufeffname;price\r\nshoe;3\r\n".encode(), "text/csv")
 
     assert apply("csv", page, delimiter=";") == [{"name": "shoe", "price": "3"}]
@@ -56,19 +56,19 @@ def test_csv_rows_are_named_by_the_header_or_plain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "found"),
+    ("body", "kind", "expected"),
     [
         ("Grüße".encode("latin-1"), "text/plain; charset=iso-8859-1", {"text": "Grüße"}),
         (b"\x89PNG\x00\x01", "image/png", {"base64": "iVBORwAB"}),
         (b"plain", "text/plain; charset=no-such", {"text": "plain"}),
     ],
 )
-def test_the_raw_body_is_text_where_it_is_text(body: bytes, kind: str, found: dict[str, str]) -> None:
-    assert apply("raw", a_page(body, kind)) == found
+def test_a_raw_body_is_text_or_base64(body: bytes, kind: str, expected: dict[str, str]) -> None:
+    assert apply("raw", a_page(body, kind)) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "wrong"),
+    ("name", "options", "field"),
     [
         ("json", {"query": "a["}, "query"),
         ("json", {"query": 5}, "query"),
@@ -80,14 +80,14 @@ def test_the_raw_body_is_text_where_it_is_text(body: bytes, kind: str, found: di
         ("raw", {"x": 1}, "x"),
     ],
 )
-def test_a_wrong_option_is_named(name: str, options: dict[str, Any], wrong: str) -> None:
+def test_an_invalid_option_is_named(name: str, options: dict[str, Any], field: str) -> None:
     transform = transforms.find(name)
     assert transform is not None
 
-    assert wrong in transform.check(options)
+    assert field in transform.check(options)
 
 
-def test_a_page_that_is_not_what_was_said_has_a_typed_error() -> None:
+def test_an_unreadable_page_has_a_typed_error() -> None:
     with pytest.raises(TransformError) as raised:
         apply("json", a_page(b"<html>"))
 

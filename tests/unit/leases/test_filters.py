@@ -63,7 +63,7 @@ def test_a_number_fits_up_to_its_limit_and_not_where_it_is_missing(values: str, 
 
 
 def test_the_layout_is_another_one_for_each_other_set_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to remember to count it up; the order of the rows, and a filter that stores nothing, do not matter."""
+    """It need not be incremented by hand; the order of the rows, and filters without a stored value, do not matter."""
     renamed = tuple(row if row.name != "region" else Filter(name="area", key="r", field=row.field) for row in FILTERS)
     stored = [row for row in FILTERS if row.key]
 

@@ -14,7 +14,7 @@ GRANTED = datetime(2026, 11, 30, 4, 19, 24, 57_000, tzinfo=UTC)
 
 @pytest.mark.parametrize(("milliseconds", "seconds"), [(60_000, 60), (60_999, 60), (61_500, 61), (3_600_000, 3600)])
 def test_a_lease_never_claims_a_second_that_it_does_not_have(milliseconds: int, seconds: int) -> None:
-    """I1: a holder counts `ttl_seconds` by its own clock; rounded up, it would go on beside the next one."""
+    """I1: a holder measures `ttl_seconds` by its clock; if rounded up, it would overlap with the next holder."""
     ends = GRANTED + timedelta(milliseconds=milliseconds)
 
     lease = Lease(

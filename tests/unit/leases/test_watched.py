@@ -1,4 +1,4 @@
-"""The filters of proxy.pool_low: what can be read, and what is said where it cannot."""
+"""The filters of proxy.pool_low: parsing and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests reach the emulated AWS: only those to this machine, from no web page, with a secret of the stack."""
+"""Access control of the emulated AWS: the Host header, web pages, and the secrets of the stack."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def admitted(request: Any) -> Any:
 
 
 def status(request: Any) -> int:
-    """The status of the refusal; 0 for none."""
+    """The status of the rejection, or 0."""
     try:
         admitted(request)
     except Denied as denied:
@@ -62,7 +62,7 @@ def status(request: Any) -> int:
         a_request("/_ministack/health", method="GET"),
     ],
 )
-def test_who_has_a_secret_of_the_stack_may_call(request_: Any) -> None:
+def test_a_request_with_a_secret_of_the_stack_is_allowed(request_: Any) -> None:
     assert status(request_) == 0
 
 
@@ -71,13 +71,14 @@ def test_who_has_a_secret_of_the_stack_may_call(request_: Any) -> None:
                                   "127.0.0.1:45660", "127.0.0.2:4566", "bucket.localhost:4566"])  # fmt: skip
 @pytest.mark.parametrize("path", ["/", API, "/_ministack/health"])
 def test_another_host_name_is_421_with_every_secret(path: str, host: str | None) -> None:
-    """DNS rebinding: the name is the page's, the address is ours."""
+    """DNS rebinding: the name is that of a web page, the address is loopback."""
     assert status(a_request(path, method="GET", host=host, **signed())) == 421
 
 
-def test_a_second_host_header_is_421() -> None:
+@pytest.mark.parametrize("position", [0, 2], ids=["first", "last"])
+def test_a_second_host_header_is_421(position: int) -> None:
     request = a_request(**signed())
-    request["headers"].append((b"Host", b"evil.example"))
+    request["headers"].insert(position, (b"Host", b"evil.example"))
 
     assert status(request) == 421
 
@@ -87,7 +88,7 @@ def test_a_second_host_header_is_421() -> None:
     [
         {"origin": "https://evil.example"},
         {"origin": "null"},  # a sandboxed frame, a file
-        {"origin": "http://127.0.0.1:4566"},  # a page that an object of S3 is
+        {"origin": "http://127.0.0.1:4566"},  # an object of S3 that is a web page
         {"origin": ""},
         {"sec_fetch_site": "cross-site"},
         {"sec_fetch_site": "same-site"},  # a page of another port
@@ -107,11 +108,11 @@ def test_a_web_page_is_403_with_every_secret(path: str, method: str, headers: di
         a_request(),
         a_request(authorization="", query="X-Amz-Credential=&AWSAccessKeyId="),
         a_request(**signed("test")),
-        a_request(**signed("000000000000")),  # the emulator's own name for its account
+        a_request(**signed("000000000000")),  # the emulator's account id
         a_request(**signed(KEY[:-1])),
         a_request(**signed(KEY + "0")),
         a_request(**signed(KEY.upper())),
-        a_request(**signed(TOKEN)),  # the API's token is no access key
+        a_request(**signed(TOKEN)),  # the API's token is not an access key
         a_request(authorization=f"Bearer {KEY}"),
         a_request(authorization=f"Bearer x AWS4-HMAC-SHA256 Credential={KEY}/"),
         a_request(query=f"X-Amz-Credential=other&X-Amz-Credential={KEY}"),
@@ -120,26 +121,34 @@ def test_a_web_page_is_403_with_every_secret(path: str, method: str, headers: di
         a_request("/_ministack/reset"),
         a_request("/_ministack/health/../reset", method="GET"),
         a_request("/_aws/execute-api/abc/leases"),
-        a_request(f"/_local/{'0' * 32}/_aws/execute-api/abc/leases", **signed()),  # a wrong token is not made up for
+        a_request(
+            f"/_local/{'0' * 32}/_aws/execute-api/abc/leases", **signed()
+        ),  # a valid signature does not replace the token
         a_request("/_local//_aws/execute-api/abc/leases"),
         a_request(f"/_local/{TOKEN}x/_aws/execute-api/abc/leases"),
-        a_request(f"/_local/{TOKEN}/_ministack/reset"),  # a token opens the HTTP APIs alone
+        a_request(f"/_local/{TOKEN}/_ministack/reset"),  # a token is valid for the HTTP APIs only
         a_request(f"/_local/{TOKEN}/"),
         a_request(f"/_local/{TOKEN}"),
         a_request(f"/_local/{TOKEN}/_aws/lambda-url/abc/"),
+        a_request(
+            f"/_local/{TOKEN}/_aws/execute-api/", x_amz_target="DynamoDB_20120810.Scan"
+        ),  # no API: a service's request
+        a_request(f"/_local/{TOKEN}/_aws/execute-api/abc", x_amz_target="DynamoDB_20120810.Scan"),
+        a_request(f"/_local/{TOKEN}/_aws/execute-api//leases", x_amz_target="DynamoDB_20120810.Scan"),
+        a_request(f"/_local/{TOKEN}/_aws/execute-api-of-another/"),
     ],
 )
 def test_without_the_right_secret_it_is_403(request_: Any) -> None:
     assert status(request_) == 403
 
 
-def test_the_app_sees_the_path_without_the_token() -> None:
+def test_the_app_gets_the_path_without_the_token() -> None:
     found = admitted(a_request(API))
 
     assert (found["path"], found["raw_path"]) == ("/_aws/execute-api/abc/leases", b"/_aws/execute-api/abc/leases")
 
 
-def test_a_refusal_is_problem_json_that_allows_no_origin() -> None:
+def test_a_rejection_is_problem_json_without_cors_headers() -> None:
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -153,11 +162,11 @@ def test_a_refusal_is_problem_json_that_allows_no_origin() -> None:
 
     start, body = sent
     assert (start["status"], start["headers"]) == (403, [(b"content-type", b"application/problem+json")])
-    assert json.loads(body["body"])["title"] == "the local stack does not answer web pages"
+    assert json.loads(body["body"])["title"] == "requests from web pages are not allowed"
 
 
 def test_a_websocket_is_closed_before_it_opens() -> None:
-    """A page opens one to any host, without a preflight."""
+    """A web page can open one to any host, without a preflight."""
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -173,17 +182,17 @@ def test_a_websocket_is_closed_before_it_opens() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "test"])
-def test_a_key_that_could_be_guessed_starts_no_emulator(key: str) -> None:
+def test_a_short_access_key_is_an_error(key: str) -> None:
     with pytest.raises(ValueError, match="at least 16"):
         guarded(None, access_key=key, port=PORT)  # type: ignore[arg-type]
 
 
-def test_each_start_has_a_key_of_its_own_which_the_emulator_takes_for_the_default_account() -> None:
+def test_each_start_has_a_new_key_that_the_emulator_maps_to_the_default_account() -> None:
     keys = {new_access_key() for _ in range(100)}
 
     assert len(keys) == 100
-    assert {len(key) for key in keys} == {32}  # twelve digits would be an account
+    assert {len(key) for key in keys} == {32}  # twelve digits would be an account id
 
 
-def test_a_session_token_of_the_callers_real_account_goes_nowhere() -> None:
+def test_a_session_token_of_the_environment_is_cleared() -> None:
     assert credentials(KEY)["AWS_SESSION_TOKEN"] == ""

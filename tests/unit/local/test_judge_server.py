@@ -31,7 +31,7 @@ def replies(sent: bytes, judge: Judge) -> bytes:
     return asyncio.run(talk())
 
 
-def test_it_tells_the_peer_and_the_headers_in_their_order() -> None:
+def test_the_response_has_the_peer_address_and_the_headers_in_order() -> None:
     body = replies(REQUEST, Judge(key=b"k")).partition(b"\r\n\r\n")[2]
 
     seen = parse_answer(b"k", body, NONCE)
@@ -40,7 +40,7 @@ def test_it_tells_the_peer_and_the_headers_in_their_order() -> None:
     assert seen.headers == (("host", "h"), ("b", "1"), ("a", "2"))
 
 
-def test_two_requests_of_one_connection_are_both_answered() -> None:
+def test_two_requests_of_one_connection_get_two_responses() -> None:
     assert replies(REQUEST * 2, Judge(key=b"k")).count(b"HTTP/1.1 200 OK") == 2
 
 
@@ -70,18 +70,18 @@ def test_https_is_verified_under_the_local_authority_alone(tmp_path: Path) -> No
         asyncio.run(ask(ssl.create_default_context()))
 
 
-def test_certificates_are_kept_while_valid_and_made_anew_when_broken(tmp_path: Path) -> None:
+def test_certificates_are_reused_while_valid_and_replaced_if_broken(tmp_path: Path) -> None:
     first = local_certificates(tmp_path).ca_file.read_bytes()
-    kept = local_certificates(tmp_path).ca_file.read_bytes()
+    second = local_certificates(tmp_path).ca_file.read_bytes()
 
     (tmp_path / "judge-chain.pem").write_text("broken")
 
-    assert kept == first
+    assert second == first
     assert local_certificates(tmp_path).ca_file.read_bytes() != first
     assert (tmp_path / "judge-key.pem").stat().st_mode & 0o077 == 0
 
 
-def test_a_person_is_told_the_exit_address_alone() -> None:
+def test_the_ip_page_shows_the_exit_address_only() -> None:
     head, _, body = replies(b"GET /ip HTTP/1.1\r\nHost: h\r\n\r\n", Judge(key=b"k")).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 200 ")

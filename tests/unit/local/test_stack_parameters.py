@@ -1,4 +1,4 @@
-"""The parameters of the local stack: valid for the template, whatever the folder is called."""
+"""The parameters of the local stack: valid for the template, for any name of the folder."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from proxypool.config.overrides import parse
 from proxypool.config.settings import ROWS
 from proxypool.local.emulation import template
 from proxypool.local.stack import Plan, parameters
-from proxypool.local.user_sources import OwnJudge
+from proxypool.local.user_sources import JudgeConfig
 
 from tests.support.servers import ROOT
 
-JUDGE = OwnJudge(url="http://127.0.0.1:8790/", https_url="https://127.0.0.1:8791/", key="k")
-ECHO = OwnJudge(url="http://echo.example/get?a=1,2&b=3")
+JUDGE = JudgeConfig(url="http://127.0.0.1:8790/", https_url="https://127.0.0.1:8791/", key="k")
+ECHO = JudgeConfig(url="http://echo.example/get?a=1,2&b=3")
 
 
 @pytest.mark.parametrize("judge", [JUDGE, ECHO])
 @pytest.mark.parametrize("folder", ["/home/me/pool/.local", "/Users/Jo Doe/c++, ünïcode & 100%/.local"])
-def test_the_local_stacks_parameters_are_valid(folder: str, judge: OwnJudge) -> None:
+def test_the_local_stacks_parameters_are_valid(folder: str, judge: JudgeConfig) -> None:
     known = template.load(ROOT / "template.yaml")["Parameters"]
 
     found = parameters(Plan(root=ROOT, folder=Path(folder)), judge, "redis://127.0.0.1:6390")

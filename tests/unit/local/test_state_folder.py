@@ -1,4 +1,4 @@
-"""Whose a state folder is, and what a killed run left behind in it: real processes, real locks."""
+"""The lock of a state folder, and the cleanup after a killed run, with real processes and locks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from proxypool.local import state_folder
 from proxypool.local.process import LocalStackError, is_alive
 
-HOLD = "import sys, time; from pathlib import Path; from proxypool.local import state_folder\nwith state_folder.held(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
+LOCK = "import sys, time; from pathlib import Path; from proxypool.local import state_folder\nwith state_folder.locked(Path(sys.argv[1])): print('locked', flush=True); time.sleep(60)"
 SLEEP = "import time; print('up', flush=True); time.sleep(60)  # proxypool.local"
 
 
@@ -31,79 +31,81 @@ def a_process(code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         child.communicate()
 
 
-def test_a_folder_is_held_by_one_process_which_the_second_names(tmp_path: Path) -> None:
-    with a_process(HOLD, str(tmp_path)) as child:
-        with pytest.raises(LocalStackError, match=f"process {child.pid}"), state_folder.held(tmp_path):
+def test_a_second_process_is_rejected_and_the_first_is_named(tmp_path: Path) -> None:
+    with a_process(LOCK, str(tmp_path)) as child:
+        with pytest.raises(LocalStackError, match=f"process {child.pid}"), state_folder.locked(tmp_path):
             pass
 
-        assert state_folder.holder(tmp_path) == child.pid
+        assert state_folder.lock_owner(tmp_path) == child.pid
 
 
-def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
-    with a_process(HOLD, str(tmp_path)) as child:
+def test_a_killed_process_has_no_lock(tmp_path: Path) -> None:
+    with a_process(LOCK, str(tmp_path)) as child:
         child.kill()
         child.wait()
 
-        assert state_folder.holder(tmp_path) is None
-        with state_folder.held(tmp_path):
+        assert state_folder.lock_owner(tmp_path) is None
+        with state_folder.locked(tmp_path):
             pass
 
 
-def test_a_folder_that_was_never_used_is_held_by_nobody(tmp_path: Path) -> None:
-    assert state_folder.holder(tmp_path / "none") is None
+def test_an_unused_folder_is_not_locked(tmp_path: Path) -> None:
+    assert state_folder.lock_owner(tmp_path / "none") is None
 
 
-def test_what_a_killed_run_left_running_is_stopped_by_its_process_id(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_children_of_a_killed_run_are_stopped(tmp_path: Path) -> None:
+    lines: list[str] = []
     (tmp_path / "demo" / "valkey").mkdir(parents=True)
     with a_process(SLEEP) as valkey, a_process(SLEEP) as aws:
-        state_folder.remember(tmp_path, tmp_path / "demo", {"valkey": valkey.pid, "aws": aws.pid})
+        state_folder.write_children(tmp_path, tmp_path / "demo", {"valkey": valkey.pid, "aws": aws.pid})
 
-        assert state_folder.clean_up(tmp_path, told.append)
+        assert state_folder.clean_up(tmp_path, lines.append)
 
         assert not is_alive(valkey.pid)
         assert not is_alive(aws.pid)
-    assert [line.split(" (")[0] for line in told] == ["stopped valkey", "stopped aws"]
-    assert (tmp_path / "demo" / "valkey").exists()  # both ended in order: what they stored agrees
+    assert [line.split(" (")[0] for line in lines] == ["stopped valkey", "stopped aws"]
+    assert (tmp_path / "demo" / "valkey").exists()  # both were terminated properly: their data is consistent
 
 
-def test_a_cache_whose_servers_died_with_the_run_is_emptied(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_the_cache_is_deleted_if_the_servers_were_killed_too(tmp_path: Path) -> None:
+    lines: list[str] = []
     (tmp_path / "demo" / "valkey").mkdir(parents=True)
     with a_process(SLEEP) as gone:
         pass
-    state_folder.remember(tmp_path, tmp_path / "demo", {"valkey": gone.pid, "aws": gone.pid})
+    state_folder.write_children(tmp_path, tmp_path / "demo", {"valkey": gone.pid, "aws": gone.pid})
+    (tmp_path / "stack.json").write_text("{}")
 
-    assert state_folder.clean_up(tmp_path, told.append)
+    assert state_folder.clean_up(tmp_path, lines.append)
 
+    assert not (tmp_path / "stack.json").exists()
     assert not (tmp_path / "demo" / "valkey").exists()
-    assert told == ["the last run was killed: what it had learnt since its start is lost"]
-    assert not state_folder.clean_up(tmp_path, told.append)
+    assert lines == ["the previous run was killed: its changes since its start are lost"]
+    assert not state_folder.clean_up(tmp_path, lines.append)
 
 
-def test_a_process_id_that_is_somebody_elses_by_now_is_left_alone(tmp_path: Path) -> None:
+def test_a_reused_process_id_is_not_stopped(tmp_path: Path) -> None:
     with a_process("import time; print('up', flush=True); time.sleep(60)") as stranger:
-        state_folder.remember(tmp_path, tmp_path / "demo", {"valkey": stranger.pid})
+        state_folder.write_children(tmp_path, tmp_path / "demo", {"valkey": stranger.pid})
 
         state_folder.clean_up(tmp_path, lambda _: None)
 
         assert is_alive(stranger.pid)
 
 
-def test_a_run_that_ended_in_order_left_nothing(tmp_path: Path) -> None:
-    state_folder.remember(tmp_path, tmp_path / "demo", {"valkey": os.getpid()})
-    state_folder.remember(tmp_path, tmp_path / "demo", {})
+def test_after_a_proper_end_there_is_nothing_to_clean_up(tmp_path: Path) -> None:
+    state_folder.write_children(tmp_path, tmp_path / "demo", {"valkey": os.getpid()})
+    state_folder.write_children(tmp_path, tmp_path / "demo", {})
 
     assert not state_folder.clean_up(tmp_path, lambda _: None)
 
 
-def test_a_note_that_was_cut_short_is_as_none(tmp_path: Path) -> None:
+def test_a_truncated_record_is_ignored(tmp_path: Path) -> None:
     (tmp_path / state_folder.CHILDREN_FILE).write_text(json.dumps({"data": "x"})[:5])
 
     assert not state_folder.clean_up(tmp_path, lambda _: None)
 
 
-def test_a_process_that_ended_and_waits_for_its_parent_is_not_alive() -> None:
+def test_a_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     try:
         end = time.monotonic() + 90

@@ -1,4 +1,4 @@
-"""The API's document: made from the tables of routes, and checked in."""
+"""The OpenAPI document, built from the tables of operations."""
 
 from __future__ import annotations
 
@@ -18,40 +18,41 @@ OPERATIONS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_the_document_that_is_checked_in_is_the_one_that_the_tables_make() -> None:
-    """Else: `make openapi`."""
+def test_the_checked_in_document_is_up_to_date() -> None:
+    """Otherwise run `make openapi`."""
     file = ROOT / "layers/core/proxypool" / openapi.FILE
 
     assert file.read_text(encoding="utf-8") == openapi.text()
 
 
 def test_the_document_is_valid_openapi() -> None:
-    """By the specification's own schema, and for a tool that reads it."""
+    """By the schema of the specification, and for schemathesis."""
     jsonschema.validate(DOCUMENT, OPENAPI_31)
 
     loaded = schemathesis.openapi.from_dict(DOCUMENT)
     assert len(list(loaded.get_all_operations())) == len(OPERATIONS)
 
 
-def test_every_schema_is_one_and_every_name_is_defined() -> None:
-    """JSON schema 2020-12; a reference leads somewhere."""
+def test_every_schema_is_valid_and_every_reference_is_defined() -> None:
+    """JSON schema 2020-12."""
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
     for name in _references(DOCUMENT):
-        place: Any = DOCUMENT
+        value: Any = DOCUMENT
         for part in name.removeprefix("#/").split("/"):
-            place = place[part]
+            value = value[part]
 
 
 @pytest.mark.parametrize(("route", "operation"), OPERATIONS, ids=[route for route, _ in OPERATIONS])
-def test_each_operation_says_what_a_generator_needs(route: str, operation: dict[str, Any]) -> None:
-    """A name of its own, the errors, and its path's variable."""
+def test_each_operation_has_what_client_generators_need(route: str, operation: dict[str, Any]) -> None:
+    """A unique name, its errors, and the parameter of its path."""
     assert [other["operationId"] for _, other in OPERATIONS].count(operation["operationId"]) == 1
     assert {"401", "503"} <= set(operation["responses"])
     assert ("404" in operation["responses"]) == ("{" in route)
     assert ("422" in operation["responses"]) == bool(
-        "requestBody" in operation or [one for one in operation.get("parameters", []) if one["in"] != "path"]
+        "requestBody" in operation
+        or [parameter for parameter in operation.get("parameters", []) if parameter["in"] != "path"]
     )
 
 

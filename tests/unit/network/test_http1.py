@@ -9,7 +9,7 @@ from proxypool.network.faults import Fault, TransportError
 from proxypool.network.http1 import (
     MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
-    Credentials,
+    ProxyCredentials,
     Response,
     ResponseReader,
     build_connect,
@@ -130,20 +130,20 @@ def test_arbitrary_bytes_give_a_response_or_a_fault(raw: bytes, size: int, ends:
 @pytest.mark.parametrize("text", ["a\r\nX: y", "a\0", "x" * 256, "\x85"])
 def test_credentials_that_cannot_be_sent_are_rejected(text: str) -> None:
     """Input 16: control characters, and more than 255 bytes."""
-    for credentials in (Credentials(username=text, password="p"), Credentials(username="u", password=text)):
+    for credentials in (ProxyCredentials(username=text, password="p"), ProxyCredentials(username="u", password=text)):
         with pytest.raises(TransportError, match="credentials_refused"):
             build_get("http://a.example/", "a.example", user_agent="x", credentials=credentials)
 
 
 def test_credentials_hide_the_password() -> None:
     """I19: not in its repr, which may appear in tracebacks."""
-    assert "s3cret" not in repr(Credentials(username="u", password="s3cret"))
+    assert "s3cret" not in repr(ProxyCredentials(username="u", password="s3cret"))
 
 
 def test_a_colon_in_a_user_name_is_rejected_for_basic_authentication() -> None:
     """Input 16: the part after the colon would be read as the password."""
     with pytest.raises(TransportError, match="credentials_refused"):
-        build_connect("a.example:443", credentials=Credentials(username="a:b", password="c"))
+        build_connect("a.example:443", credentials=ProxyCredentials(username="a:b", password="c"))
 
 
 @pytest.mark.parametrize(("target", "host"), [("/a b", "h"), ("/a\r\nX: y", "h"), ("/", "h\r\nX: y"), ("/\0", "h")])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.network import socks
 from proxypool.network.faults import Fault, TransportError
-from proxypool.network.http1 import Credentials
+from proxypool.network.http1 import ProxyCredentials
 
-CREDENTIALS = Credentials(username="u", password="p")
+CREDENTIALS = ProxyCredentials(username="u", password="p")
 
 
 def test_a_name_is_sent_unresolved() -> None:
@@ -49,7 +49,9 @@ def test_socks4_reply_codes_map_to_faults(code: int, fault: Fault) -> None:
         (b"HT", None, Fault.PROTOCOL),
     ],
 )
-def test_a_method_that_was_not_offered_is_a_fault(reply: bytes, credentials: Credentials | None, fault: Fault) -> None:
+def test_a_method_that_was_not_offered_is_a_fault(
+    reply: bytes, credentials: ProxyCredentials | None, fault: Fault
+) -> None:
     with pytest.raises(TransportError) as raised:
         socks.parse_socks5_method(reply, credentials)
 
@@ -60,7 +62,7 @@ def test_a_method_that_was_not_offered_is_a_fault(reply: bytes, credentials: Cre
 def test_socks5_names_and_passwords_have_at_most_255_bytes(text: str) -> None:
     """Input 16: counted in bytes, without control characters."""
     with pytest.raises(TransportError, match="credentials_refused"):
-        socks.socks5_auth(Credentials(username="u", password=text))
+        socks.socks5_auth(ProxyCredentials(username="u", password=text))
 
 
 @given(raw=st.binary(max_size=40), size=st.integers(1, 40))

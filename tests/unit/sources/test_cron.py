@@ -1,4 +1,4 @@
-"""When sources are due."""
+"""Schedules of sources."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = datetime(2026, 11, 30, 6, 30, tzinfo=UTC)  # a Monday
         ("", 20, False),
         ("rate(2 hours)", 60, False),
         ("rate(1 day)", 1_440, True),
-        ("cron(0,30 * * * ? *)", 29, True),  # 6:30 lies between
+        ("cron(0,30 * * * ? *)", 29, True),  # 6:30 is in between
         ("cron(0 * * * *)", 29, False),  # 6:00 was before
         ("cron(0 * * * *)", 31, True),
         ("cron(*/15 6-8 * * 1)", 5, True),
@@ -31,10 +31,10 @@ NOW = datetime(2026, 11, 30, 6, 30, tzinfo=UTC)  # a Monday
         ("cron(30 6 ? * 2 *)", 5, True),  # six fields: EventBridge's numbers, 2 is Monday
         ("cron(30 6 ? * 1 *)", 5, False),
         ("cron(30 6 ? NOV MON 2026)", 5, True),
-        ("cron(0 3 1 1 *)", 60 * 24 * 40, True),  # longer ago than it looks back
+        ("cron(0 3 1 1 *)", 60 * 24 * 40, True),  # before the start of the search
     ],
 )
-def test_a_source_is_due_when_its_schedule_says_so(schedule: str, minutes_ago: int, due: bool) -> None:
+def test_a_source_is_due_by_its_schedule(schedule: str, minutes_ago: int, due: bool) -> None:
     """The seeds' cron_schedule and default_schedule()."""
     assert parse_schedule(schedule)(NOW - timedelta(minutes=minutes_ago), NOW) is due
 
@@ -53,7 +53,7 @@ def test_a_source_is_due_when_its_schedule_says_so(schedule: str, minutes_ago: i
         "cron(0 0 ? * 8 *)",
     ],
 )
-def test_a_schedule_that_cannot_be_read_is_refused(text: str) -> None:
+def test_an_invalid_schedule_is_rejected(text: str) -> None:
     """At registration, not at the first scrape."""
     with pytest.raises(ValueError):
         parse_schedule(text)
@@ -66,18 +66,18 @@ CRONS = st.tuples(
 
 
 def due_by_the_minute(fields: tuple[str, ...], last: datetime, now: datetime) -> bool:
-    """The definition: one of the minutes in (last, now] matches all fields."""
+    """Reference implementation: a minute in (last, now] matches all fields."""
     ranges = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
     named = [part.replace("JAN,FEB", "1,2") for part in fields]
     minutes, hours, days, months, weekdays = (
         cron._values(part, *bounds) for part, bounds in zip(named, ranges, strict=True)
     )
-    at = now.replace(second=0, microsecond=0)
-    while at > last:
-        if (at.minute in minutes and at.hour in hours and at.day in days and at.month in months
-                and at.isoweekday() % 7 in {day % 7 for day in weekdays}):  # fmt: skip
+    minute = now.replace(second=0, microsecond=0)
+    while minute > last:
+        if (minute.minute in minutes and minute.hour in hours and minute.day in days and minute.month in months
+                and minute.isoweekday() % 7 in {day % 7 for day in weekdays}):  # fmt: skip
             return True
-        at -= timedelta(minutes=1)
+        minute -= timedelta(minutes=1)
     return False
 
 
@@ -92,7 +92,7 @@ def due_by_the_minute(fields: tuple[str, ...], last: datetime, now: datetime) ->
 def test_the_arithmetic_agrees_with_a_search_by_the_minute(
     fields: tuple[str, ...], now: datetime, ago: timedelta
 ) -> None:
-    """B5: the same answers as the definition, without its 1,440 steps a day; 29 February 2024 is in the range."""
+    """B5: the same results as the reference, without its 1,440 steps per day; 29 February 2024 is in the range."""
     assert parse_schedule(f"cron({' '.join(fields)})")(now - ago, now) is due_by_the_minute(fields, now - ago, now)
 
 
@@ -109,29 +109,29 @@ def test_a_schedule_of_29_february_fires_in_leap_years(now: datetime, due: bool)
     assert parse_schedule("cron(0 3 29 2 ?)")(now - timedelta(days=2), now) is due
 
 
-def test_a_source_last_scraped_31_days_ago_is_due_whatever_its_schedule() -> None:
+def test_a_source_last_scraped_31_days_ago_is_always_due() -> None:
     rare = parse_schedule("cron(0 3 1 1 ? 2199)")
 
     assert rare(NOW - MAX_LOOK_BACK, NOW)
     assert not rare(NOW - MAX_LOOK_BACK + timedelta(seconds=1), NOW)
 
 
-def test_a_rare_schedule_takes_a_step_a_day_not_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted, not timed: one subtraction of a timedelta per day looked back."""
-    made: list[object] = []
+def test_a_rare_schedule_is_searched_by_day_not_by_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted, not timed: one subtraction of a timedelta per day."""
+    steps: list[object] = []
 
     def counting(**parts: float) -> timedelta:
-        made.append(parts)
+        steps.append(parts)
         return timedelta(**parts)
 
     is_due = parse_schedule("cron(0 3 1 1 ?)")
     monkeypatch.setattr(cron, "timedelta", counting)
 
     assert not is_due(NOW - timedelta(days=30), NOW)
-    assert len(made) == 31
+    assert len(steps) == 31
 
 
-def test_a_source_that_asked_for_a_pause_gets_it() -> None:
+def test_a_source_is_not_scraped_during_a_requested_pause() -> None:
     """Input 29: the next run is not earlier than Retry-After."""
     source = Source(source_id="a", url="https://a.example/", created_at=NOW, not_before_at=NOW + timedelta(minutes=1))
 
@@ -139,15 +139,18 @@ def test_a_source_that_asked_for_a_pause_gets_it() -> None:
     assert is_due(source, NOW + timedelta(minutes=1))
 
 
-def test_staleness_is_told_once_until_the_source_brings_something() -> None:
+def test_staleness_is_reported_once_until_the_next_success() -> None:
     """source.stale, once per staleness."""
-    made = NOW - timedelta(hours=30)
-    told = Source(source_id="a", created_at=made, stale_notified_at=NOW - timedelta(hours=5))
+    created_at = NOW - timedelta(hours=30)
+    notified = Source(source_id="a", created_at=created_at, stale_notified_at=NOW - timedelta(hours=5))
     recovered = Source(
-        source_id="a", created_at=made, stale_notified_at=made, last_success_at=made + timedelta(hours=1)
+        source_id="a",
+        created_at=created_at,
+        stale_notified_at=created_at,
+        last_success_at=created_at + timedelta(hours=1),
     )
 
-    assert is_newly_stale(Source(source_id="a", created_at=made), NOW, hours=24)
-    assert not is_newly_stale(told, NOW, hours=24)
+    assert is_newly_stale(Source(source_id="a", created_at=created_at), NOW, hours=24)
+    assert not is_newly_stale(notified, NOW, hours=24)
     assert is_newly_stale(recovered, NOW, hours=24)
     assert not is_newly_stale(recovered, NOW, hours=48)

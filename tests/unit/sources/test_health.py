@@ -25,13 +25,13 @@ def _sample(valid: int = 500, new: int | None = 0, largest_network: int = 1) -> 
         (_sample(valid=0), 500, 2, None),  # too early for a baseline
         (_sample(valid=124), 500, 3, Suspicion.FAR_FEWER_ROWS),
         (_sample(valid=125), 500, 3, None),  # a quarter is not far fewer
-        (_sample(valid=0), 99, 3, None),  # a short list may well be empty for once
+        (_sample(valid=0), 99, 3, None),  # a short list may be empty once
         (_sample(new=400), 500, 3, Suspicion.MOSTLY_NEW),
         (_sample(new=399), 500, 3, None),
-        (_sample(new=None), 500, 3, None),  # nobody knows what was there before
+        (_sample(new=None), 500, 3, None),  # no digest: unknown
         (_sample(largest_network=150), 500, 3, Suspicion.ONE_NETWORK),
         (_sample(largest_network=149), 500, 3, None),
-        (_sample(valid=100, new=100), 10, 3, Suspicion.MOSTLY_NEW),  # a short list that grew long counts as long
+        (_sample(valid=100, new=100), 10, 3, Suspicion.MOSTLY_NEW),  # the larger of both sizes counts
         (_sample(valid=40, largest_network=40), 60, 9, None),
     ],
 )
@@ -51,8 +51,8 @@ def test_nothing_looks_wrong_before_the_fourth_list(
 
 
 @given(COUNT, COUNT)
-def test_the_same_list_again_never_looks_wrong(valid: int, successes: int) -> None:
-    """Whatever its length: nothing new, as many rows as usual, spread out."""
+def test_an_unchanged_list_is_never_suspicious(valid: int, successes: int) -> None:
+    """For any length: no new rows, the usual number of rows, several networks."""
     sample = Sample(valid=valid, new=0, largest_network=valid // 4)
 
     assert suspicion(sample, baseline_rows=valid, successes=successes) is None

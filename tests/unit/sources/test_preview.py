@@ -1,4 +1,4 @@
-"""The dry run of a list: what it says, what it hides, and that it needs nothing but the list."""
+"""`proxypool sources test`: its output, masking and errors; it needs no stack."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from proxypool.proxies.proxy import Protocol
-from proxypool.sources import preview as dry
 from proxypool.sources.formats import Options
+from proxypool.sources.preview import preview
 from proxypool_client.cli.app import app, load_all
 from typer.testing import CliRunner
 
@@ -29,11 +29,11 @@ def _file(folder: Path, text: str = LIST) -> str:
     return str(path)
 
 
-def test_a_dry_run_tells_format_counts_reasons_and_rows(tmp_path: Path) -> None:
-    """Case 14: the stated shape; a repeated row is said, too."""
-    found = json.loads(_run(_file(tmp_path), "--json"))
+def test_a_preview_has_format_counts_reasons_and_rows(tmp_path: Path) -> None:
+    """Case 14: the documented format; duplicates are counted."""
+    result = json.loads(_run(_file(tmp_path), "--json"))
 
-    assert found == {
+    assert result == {
         "format": "lines",
         "rows": 5,
         "valid": 2,
@@ -46,30 +46,30 @@ def test_a_dry_run_tells_format_counts_reasons_and_rows(tmp_path: Path) -> None:
     }
 
 
-def test_a_dry_run_shows_no_password(tmp_path: Path) -> None:
-    """I19, case 36: neither to people nor to programs."""
-    place = _file(tmp_path)
+def test_a_preview_shows_no_password(tmp_path: Path) -> None:
+    """I19, case 36: neither as text nor as JSON."""
+    location = _file(tmp_path)
 
-    assert "s3cret" not in _run(place) + _run(place, "--json", "--all")
-    assert "socks5://u:***@8.8.4.4:1080" in _run(place)
+    assert "s3cret" not in _run(location) + _run(location, "--json", "--all")
+    assert "socks5://u:***@8.8.4.4:1080" in _run(location)
 
 
 def test_ten_rows_are_shown_and_all_on_request(tmp_path: Path) -> None:
     """`--all`."""
-    place = _file(tmp_path, "".join(f"8.8.8.{number}:80\n" for number in range(1, 26)))
+    location = _file(tmp_path, "".join(f"8.8.8.{number}:80\n" for number in range(1, 26)))
 
-    counts = [len(json.loads(_run(place, "--json", *more))["proxies"]) for more in ([], ["--all"])]
+    counts = [len(json.loads(_run(location, "--json", *more))["proxies"]) for more in ([], ["--all"])]
 
     assert counts == [10, 25]
 
 
 def test_each_bad_address_has_its_reason(tmp_path: Path) -> None:
-    """Case 16, input 12: as a scrape would refuse them; private ones are taken on request, metadata never."""
+    """Case 16, input 12: the same as in a scrape; private addresses are accepted on request, metadata never."""
     lines = "999.1.2.3:80\n8.8.8.8:99999\n8.8.8.8:25\n10.0.0.1:80\n127.0.0.1:80\n169.254.169.254:80\n100.64.0.1:80\n[::ffff:127.0.0.1]:80\n"
-    place = _file(tmp_path, lines)
+    location = _file(tmp_path, lines)
 
-    strict = json.loads(_run(place, "--json"))["rejected"]
-    own = json.loads(_run(place, "--json", "--allow-private"))["rejected"]
+    strict = json.loads(_run(location, "--json"))["rejected"]
+    own = json.loads(_run(location, "--json", "--allow-private"))["rejected"]
 
     assert strict == {
         "malformed": 1, "port": 1, "port_refused": 1, "private": 1, "loopback": 2, "link_local": 1, "shared": 1,
@@ -81,29 +81,29 @@ def test_each_bad_address_has_its_reason(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["no-such-file"], "unreadable"),
-        (["https://10.0.0.1/list"], "refused: private"),  # input 1: also from here
+        (["https://10.0.0.1/list"], "refused: private"),  # input 1: also in a preview
         (["http://8.8.8.8/list"], "refused: scheme"),
         (["https://u:p@list.example/"], "refused: credentials"),  # input 15
-        ([__file__, "--parser", "nonsense"], "no format is named nonsense"),
-        ([__file__, "--protocol", "ftp"], "no protocol is named ftp"),
+        ([__file__, "--parser", "nonsense"], "unknown format nonsense"),
+        ([__file__, "--protocol", "ftp"], "unknown protocol ftp"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(arguments: list[str], words: str) -> None:
+def test_an_error_is_one_line(arguments: list[str], words: str) -> None:
     """Exit code 2, no traceback."""
     assert words in _run(*arguments, code=2)
 
 
-def test_a_format_and_a_path_can_be_named(tmp_path: Path) -> None:
+def test_a_format_and_a_path_can_be_set(tmp_path: Path) -> None:
     """`--parser json:path`, `--protocol`."""
-    place = _file(tmp_path, '{"data":[{"ip":"8.8.8.8","port":80}],"old":["8.8.4.4:80"]}')
+    location = _file(tmp_path, '{"data":[{"ip":"8.8.8.8","port":80}],"old":["8.8.4.4:80"]}')
 
-    found = json.loads(_run(place, "--json", "--parser", "json:data", "--protocol", "socks5"))
+    result = json.loads(_run(location, "--json", "--parser", "json:data", "--protocol", "socks5"))
 
-    assert [(proxy["protocol"], proxy["host"]) for proxy in found["proxies"]] == [("socks5", "8.8.8.8")]
+    assert [(proxy["protocol"], proxy["host"]) for proxy in result["proxies"]] == [("socks5", "8.8.8.8")]
 
 
-def test_the_pool_itself_is_rejected() -> None:
+def test_an_endpoint_of_the_pool_is_rejected() -> None:
     """Input 13."""
-    found = dry.preview(io.BytesIO(b"d111.cloudfront.net:80\n"), Options(default_protocol=Protocol.HTTP))
+    result = preview(io.BytesIO(b"d111.cloudfront.net:80\n"), Options(default_protocol=Protocol.HTTP))
 
-    assert dict(found.rejected) == {"ours": 1}
+    assert dict(result.rejected) == {"ours": 1}

@@ -1,4 +1,4 @@
-"""What a request may make a source of."""
+"""Validation of requests that create or change sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fields(body: dict[str, Any], settings: Settings | None = None) -> list[str]
         "https://[::ffff:10.0.0.1]/",
     ],
 )
-def test_a_url_that_may_not_be_fetched_is_refused_at_registration(url: str) -> None:
+def test_a_forbidden_url_is_refused_at_registration(url: str) -> None:
     """Inputs 1, 2, 3, 15."""
     assert _fields({"url": url}) == ["url"]
 
@@ -48,8 +48,8 @@ def test_each_wrong_field_is_named() -> None:
     assert _fields({"inline": "x", "colour": "red"}) == ["colour"]
 
 
-def test_the_local_stack_may_use_loopback_and_files_and_nothing_else() -> None:
-    """Only by its explicit settings."""
+def test_the_local_stack_may_use_loopback_and_files_only() -> None:
+    """Only with explicit settings."""
     local = Settings(allow_loopback=True, allow_files=True)
 
     assert from_request({"url": "http://127.0.0.1:8000/list"}, settings=local, now=NOW).url
@@ -116,8 +116,8 @@ def test_an_answer_shows_health_and_no_header_value() -> None:
     assert "pasted" not in str(shown)
 
 
-def test_a_moved_or_accepted_source_is_judged_anew_and_a_renamed_one_is_not() -> None:
-    """What is usual belongs to the list, not to its name."""
+def test_a_moved_or_accepted_source_loses_its_baseline_and_a_renamed_one_does_not() -> None:
+    """The baseline belongs to the list, not to the name of the source."""
     source = from_request({"inline": "x"}, settings=Settings(), now=NOW)
 
     assert changes_from_request({"inline": "y"}, source, settings=Settings())["successes"] == 0

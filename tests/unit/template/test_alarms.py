@@ -1,4 +1,4 @@
-"""infra/alarms.yaml and the dashboard against what the code writes: a metric is alarmed on as it is really written."""
+"""The alarms of infra/monitoring.yaml watch metrics with the names and dimensions that the code writes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from proxypool.telemetry import Metric, count, count_by, flush
 
 ROOT = Path(__file__).parents[3]
 ALARMS: dict[str, Any] = {
-    name: item["Properties"] for name, item in template.load(ROOT / "infra/alarms.yaml")["Resources"].items()
+    name: item["Properties"]
+    for name, item in template.load(ROOT / "infra/monitoring.yaml")["Resources"].items()
+    if item["Type"] == "AWS::CloudWatch::Alarm"
 }
-OURS = {name: alarm for name, alarm in ALARMS.items() if alarm.get("Namespace") == "ProxyPool"}
-NOBODY_IS_CALLED = {
-    Metric.SOURCES_ENQUEUED: "a count of work; that it stays away is seen by the alarms on silence",
+POOL_ALARMS = {name: alarm for name, alarm in ALARMS.items() if alarm.get("Namespace") == "ProxyPool"}
+WITHOUT_ALARM = {
+    Metric.SOURCES_ENQUEUED: "a count of work; the alarms on silence notice its absence",
     Metric.SOURCES_SCRAPED: "a count of work",
-    Metric.SOURCES_FAILED: "its message lies in the dead-letter queue, which has an alarm",
-    Metric.LINES_REJECTED: "lists hold rubbish",
+    Metric.SOURCES_FAILED: "its message is in the dead-letter queue, which has an alarm",
+    Metric.LINES_REJECTED: "invalid lines are normal",
     Metric.PROXIES_DISCOVERED: "a count of work",
     Metric.PROXIES_UPDATED: "a count of work",
-    Metric.SSRF_BLOCKED: "refused, and lists hold such addresses; the log names the source",
+    Metric.SSRF_BLOCKED: "blocked, and normal in lists; the log has the source",
     Metric.PROXIES_ENQUEUED: "a count of work",
-    Metric.CHECKS_PASSED: "a count of work; what a fall means is told by PoolLow",
+    Metric.CHECKS_PASSED: "a count of work; PoolLow has the alarm",
     Metric.CHECKS_FAILED: "proxies die",
     Metric.CHECKS_INCONCLUSIVE: "JudgeDown has the alarm",
     Metric.CHECKS_SUPERSEDED: "duplicates are expected",
@@ -37,26 +39,26 @@ NOBODY_IS_CALLED = {
     Metric.CHECKS_PRUNED: "a count of work",
     Metric.PROXIES_INDEXED: "a count of work",
     Metric.PROXIES_READY: "a gauge; PoolLow compares it with the setting pool_low_mark, and has the alarm",
-    Metric.PROJECTION_LAG: "AWS/Lambda IteratorAge has the alarm: it grows also while the function never ends",
+    Metric.INDEX_LAG: "AWS/Lambda IteratorAge has the alarm: it also grows while the function hangs",
     Metric.LEASES_GRANTED: "a count of work",
     Metric.LEASES_RENEWED: "a count of work",
     Metric.LEASES_RELEASED: "a count of work",
-    Metric.LEASES_EXPIRED: "callers forget; the lease ended all the same",
+    Metric.LEASES_EXPIRED: "callers forget to release; the lease has ended",
     Metric.LEASES_REFUSED: "PoolLow and the API's 5xx have the alarms; a quota is the caller's",
-    Metric.LEASES_OPEN: "a gauge to look at",
-    Metric.PROXIES_HELD_BACK: "the bounds do their work; `sources list` names which",
+    Metric.LEASES_OPEN: "a gauge for the dashboard",
+    Metric.PROXIES_CAPPED: "the caps work as intended; `sources list` has the counts",
     Metric.JOBS_DONE: "a count of work",
-    Metric.JOBS_FAILED: "pages fail; the event says which",
-    Metric.JOBS_BLOCKED: "targets ban; the event says which",
-    Metric.JOBS_REQUEUED: "jobs wait for a proxy or a turn",
+    Metric.JOBS_FAILED: "pages fail; the event has the job",
+    Metric.JOBS_BLOCKED: "targets ban; the event has the job",
+    Metric.JOBS_REQUEUED: "jobs wait for a proxy or for the rate limit of a domain",
     Metric.JOB_BYTES: "a count of bytes",
-    Metric.COOKIES_DROPPED: "a site sets more than a session keeps",
+    Metric.COOKIES_DROPPED: "a site sets more than a session stores",
 }
 
 
 @cache
 def emissions() -> dict[Metric, set[str]]:
-    """Which dimension each metric is written with, read from the code's calls of `count` ("service") and `count_by`."""
+    """The dimensions of each metric, from the calls of `count` ("service") and `count_by` in the code."""
     found: dict[Metric, set[str]] = {}
     for path in (ROOT / "layers/core/proxypool").rglob("*.py"):
         if path.name == "telemetry.py":
@@ -88,8 +90,8 @@ def dimensions(alarm: dict[str, Any]) -> dict[str, Any]:
     return {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
 
 
-def test_each_metric_is_written_in_one_way() -> None:
-    """Each exists in the code, and always with the same dimension: a sum over two would count twice."""
+def test_each_metric_is_written_with_one_dimension() -> None:
+    """A sum over two dimensions would count twice; a metric that the code never writes does not exist."""
     found = emissions()
 
     assert found.keys() == set(Metric)
@@ -97,20 +99,20 @@ def test_each_metric_is_written_in_one_way() -> None:
 
 
 def test_a_count_has_the_dimension_service_and_a_count_by_only_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    """What CloudWatch is told: the alarms rest on it."""
+    """The alarms depend on it."""
     count(Metric.JUDGE_DOWN)
     flush()
     count_by(Metric.TASKS_FAILED, 1, "task", "scrape_all")
 
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    told = [line["_aws"]["CloudWatchMetrics"][0] for line in lines]
-    assert [one["Namespace"] for one in told] == ["ProxyPool", "ProxyPool"]
-    assert [one["Dimensions"] for one in told] == [[["service"]], [["task"]]]
+    metrics = [line["_aws"]["CloudWatchMetrics"][0] for line in lines]
+    assert [metric["Namespace"] for metric in metrics] == ["ProxyPool", "ProxyPool"]
+    assert [metric["Dimensions"] for metric in metrics] == [[["service"]], [["task"]]]
     assert (lines[0]["service"], lines[1]["task"]) == ("proxypool", "scrape_all")
 
 
-def test_what_a_metric_is_counted_by_is_a_closed_set() -> None:
-    """Input 90: a task's own name, or a reason that is known, else "other"; nothing that came from outside is a dimension."""
+def test_the_values_of_dimensions_are_a_closed_set() -> None:
+    """Input 90: a task's name, or a reason from a list, else "other"; no external input becomes a dimension."""
     values: dict[str, set[str]] = {}
     for path in (ROOT / "layers/core/proxypool").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -120,10 +122,10 @@ def test_what_a_metric_is_counted_by_is_a_closed_set() -> None:
     assert values == {"task": {"task"}, "reason": {"reason if reason in REASONS else 'other'"}}
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_an_alarm_watches_a_metric_as_it_is_written(name: str) -> None:
-    """An alarm on another dimension, or on a task that does not exist, is silent for ever."""
-    alarm = OURS[name]
+@pytest.mark.parametrize("name", POOL_ALARMS)
+def test_an_alarm_has_the_dimension_of_its_metric(name: str) -> None:
+    """An alarm on another dimension, or on a task that does not exist, never fires."""
+    alarm = POOL_ALARMS[name]
     (dimension, value), *more = dimensions(alarm).items()
 
     assert not more
@@ -132,40 +134,42 @@ def test_an_alarm_watches_a_metric_as_it_is_written(name: str) -> None:
 
 
 def test_each_metric_has_an_alarm_or_a_reason_to_have_none() -> None:
-    """A new metric asks: must a person act on it?"""
-    watched = {Metric(alarm["MetricName"]) for alarm in OURS.values()}
+    """An alarm is for a metric that a person must act on."""
+    watched = {Metric(alarm["MetricName"]) for alarm in POOL_ALARMS.values()}
 
-    assert watched | NOBODY_IS_CALLED.keys() == set(Metric)
-    assert not watched & NOBODY_IS_CALLED.keys()
+    assert watched | WITHOUT_ALARM.keys() == set(Metric)
+    assert not watched & WITHOUT_ALARM.keys()
 
 
-def test_every_scheduled_task_is_told_when_it_fails() -> None:
-    """Nothing tries them again; what queues feed ends in a dead-letter queue."""
-    watched = {dimensions(alarm)["task"] for alarm in OURS.values() if alarm["MetricName"] == Metric.TASKS_FAILED}
+def test_every_scheduled_task_has_an_alarm_on_failure() -> None:
+    """They are not retried; messages of queues end in a dead-letter queue."""
+    watched = {
+        dimensions(alarm)["task"] for alarm in POOL_ALARMS.values() if alarm["MetricName"] == Metric.TASKS_FAILED
+    }
     queues = {name for name in ALARMS if name.endswith("DeadLetters")}
 
     assert watched == set(TASKS) - {"scrape_source", "validate_proxy", "fetch_page"}
     assert queues == {"ScrapeDeadLetters", "ValidateDeadLetters", "FetchDeadLetters", "IndexDeadLetters"}
 
 
-def test_the_template_passes_each_parameter_to_the_alarms() -> None:
-    passed = template.load(ROOT / "template.yaml")["Resources"]["Alarms"]["Properties"]["Parameters"]
+def test_the_template_passes_each_parameter_to_the_nested_stack() -> None:
+    passed = template.load(ROOT / "template.yaml")["Resources"]["MonitoringStack"]["Properties"]["Parameters"]
 
-    assert passed.keys() == template.load(ROOT / "infra/alarms.yaml")["Parameters"].keys()
+    assert passed.keys() == template.load(ROOT / "infra/monitoring.yaml")["Parameters"].keys()
 
 
 def test_the_alarm_on_the_journal_fires_before_grants_stop() -> None:
-    """Whatever journal_max is set to."""
+    """For every value that journal_max can have."""
     assert ALARMS["JournalIsLong"]["Threshold"] < ROWS["journal_max"].low
 
 
-def test_a_widget_searches_for_the_metric_in_its_title() -> None:
-    """By name and whatever dimension: a metric shows up however it is written."""
-    body = template.load(ROOT / "infra/dashboard.yaml")["Resources"]["Dashboard"]["Properties"]["DashboardBody"][
-        "Fn::Sub"
-    ]
+def test_the_dashboard_is_json_with_one_widget_per_metric() -> None:
+    """Each searches for the metric in its title, with any dimension. CloudWatch rejects a body that is not JSON."""
+    dashboard = template.load(ROOT / "infra/monitoring.yaml")["Resources"]["Dashboard"]["Properties"]
 
-    for widget in json.loads(body)["widgets"]:
+    widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
+
+    assert [widget["properties"]["title"] for widget in widgets] == [metric.value for metric in Metric]
+    for widget in widgets:
         (((metric,),),) = (widget["properties"]["metrics"],)
-        (named,) = re.findall(r'MetricName="(\w+)"', metric["expression"])
-        assert named == widget["properties"]["title"]
+        assert re.findall(r'MetricName="(\w+)"', metric["expression"]) == [widget["properties"]["title"]]

@@ -1,6 +1,6 @@
-"""Least privilege: what each function's policy allows is what its code calls, line by line, and nothing else.
+"""Least privilege: the policy of each function, permission by permission, with the code that needs it.
 
-`tests/integration/test_samples.py` holds the calls that the functions really make against the same policies.
+`tests/integration/test_samples.py` compares the calls that the functions make with the same policies.
 """
 
 from __future__ import annotations
@@ -9,29 +9,32 @@ import pytest
 
 from tests.support.permissions import allowed, functions
 
-READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (state.State.get)"}
+READ_STATE = {("StateTable", "dynamodb:GetItem"): "the kill switch, cursors, gauges (StateTable.get)"}
 WRITE_STATE = {("StateTable", "dynamodb:PutItem"): "the run's result (tasks.run), reasons, cursors, marks"}
-FORGET_STATE = {("StateTable", "dynamodb:DeleteItem"): "marks that are over (state.State.delete)"}
-CHECKS_GO = {
+DELETE_STATE = {("StateTable", "dynamodb:DeleteItem"): "expired marks (StateTable.delete)"}
+DELETE_CHECKS = {
     ("ChecksTable", "dynamodb:Query"): "the keys of a proxy's checks (ChecksTable.keys)",
     ("ChecksTable", "dynamodb:BatchWriteItem"): "deletes them (ChecksTable.delete)",
 }
-BUS = {("EventBus", "events:PutEvents"): "what the pool tells the world (events.publish)"}
-KEY = {("JudgeSecret", "secretsmanager:GetSecretValue"): "the key that signs (checks.secret)"}
+PUBLISH = {("EventBus", "events:PutEvents"): "events (events.publish)"}
+SIGNING_KEY = {("JudgeSecret", "secretsmanager:GetSecretValue"): "the signing key of the judge"}
 
 
-def fed_by(queue: str) -> dict[tuple[str, str], str]:
-    """A function that a queue feeds, and that says when a failed message comes again."""
+def consume(queue: str) -> dict[tuple[str, str], str]:
+    """The permissions of a function that consumes a queue and delays its retries."""
     return {
         (queue, "sqs:ReceiveMessage"): "the mapping polls with the function's role",
         (queue, "sqs:DeleteMessage"): "the mapping",
         (queue, "sqs:GetQueueAttributes"): "the mapping",
         (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (retry.schedule)",
-        (queue, "sqs:SendMessage"): "the rest of a long list; quick rechecks, and what came while the pool was paused",
+        (
+            queue,
+            "sqs:SendMessage",
+        ): "the next part of a long list; rechecks; messages received while the pool was paused",
     }
 
 
-def to_cache(user: str) -> dict[tuple[str, str], str]:
+def use_cache(user: str) -> dict[tuple[str, str], str]:
     return {
         ("Cache.Outputs.CacheArn", "elasticache:Connect"): "logs in by IAM (leases.cache)",
         (f"Cache.Outputs.{user}Arn", "elasticache:Connect"): "as its own user",
@@ -40,101 +43,101 @@ def to_cache(user: str) -> dict[tuple[str, str], str]:
 
 NEEDED: dict[str, dict[tuple[str, str], str]] = {
     "ScrapeAllFunction": {
-        ("SourcesTable", "dynamodb:Scan"): "which sources there are (SourceTable.list)",
-        ("SourcesTable", "dynamodb:UpdateItem"): "that staleness was told (SourceTable.update)",
+        ("SourcesTable", "dynamodb:Scan"): "the sources (SourceTable.list)",
+        ("SourcesTable", "dynamodb:UpdateItem"): "that source.stale was published (SourceTable.update)",
         ("ScrapeQueue", "sqs:SendMessage"): "one message per due source",
-        **READ_STATE, **WRITE_STATE, **BUS,
+        **READ_STATE, **WRITE_STATE, **PUBLISH,
     },
     "ScrapeSourceFunction": {
         ("SourcesTable", "dynamodb:GetItem"): "the source (SourceTable.get)",
-        ("SourcesTable", "dynamodb:UpdateItem"): "how it fared (SourceTable.update)",
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "which are known (ProxyTable.get_many)",
+        ("SourcesTable", "dynamodb:UpdateItem"): "the result of the scrape (SourceTable.update)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "existing rows (ProxyTable.get_many)",
         ("ProxiesTable", "dynamodb:PartiQLInsert"): "new ones (ProxyTable.upsert_many)",
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "seen again (ProxyTable.upsert_many)",
-        ("ValidateQueue", "sqs:SendMessage"): "new ones are checked at once",
-        ("BodiesBucket/bodies/*", "s3:GetObject"): "the rest of a long list",
-        ("BodiesBucket/bodies/*", "s3:PutObject"): "keeps a long list",
-        ("BodiesBucket/seen/*", "s3:GetObject"): "what a source listed before (SeenStore)",
-        ("BodiesBucket/seen/*", "s3:PutObject"): "what it lists now (SeenStore)",
-        ("BodiesBucket/uploads/*", "s3:GetObject"): "a list that was uploaded",
-        ("arn:AWS::Partition:s3:::SourceBucket/*", "s3:GetObject"): "a source that is an object of the operator's",
+        ("ValidateQueue", "sqs:SendMessage"): "new proxies are checked at once",
+        ("BodiesBucket/bodies/*", "s3:GetObject"): "the next part of a long list",
+        ("BodiesBucket/bodies/*", "s3:PutObject"): "stores a long list",
+        ("BodiesBucket/seen/*", "s3:GetObject"): "the digest of the previous scrape",
+        ("BodiesBucket/seen/*", "s3:PutObject"): "the digest of this scrape",
+        ("BodiesBucket/uploads/*", "s3:GetObject"): "an uploaded list",
+        ("arn:AWS::Partition:s3:::SourceBucket/*", "s3:GetObject"): "a list in the operator's bucket",
         ("arn:AWS::Partition:secretsmanager:AWS::Region:AWS::AccountId:secret:proxypool/sources/*",
-         "secretsmanager:GetSecretValue"): "what stands for {secret} (sources.secret)",
-        **fed_by("ScrapeQueue"), **READ_STATE, **WRITE_STATE, **BUS,
+         "secretsmanager:GetSecretValue"): "the value of {secret} in a URL",
+        **consume("ScrapeQueue"), **READ_STATE, **WRITE_STATE, **PUBLISH,
     },
     "RevalidateSweepFunction": {
-        ("ProxiesTable/index/due", "dynamodb:Query"): "who is due, and how many are overdue (ProxyTable.due, count_due)",
+        ("ProxiesTable/index/due", "dynamodb:Query"): "due proxies and the number of overdue ones (ProxyTable.due, count_due)",
         ("ValidateQueue", "sqs:SendMessage"): "one message per due proxy",
-        ("ValidateQueue", "sqs:GetQueueAttributes"): "how many wait (queues.waiting)",
+        ("ValidateQueue", "sqs:GetQueueAttributes"): "the length of the queue (queues.waiting)",
         **READ_STATE, **WRITE_STATE,
     },
     "ValidateProxyFunction": {
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "the claimed ones (ProxyTable.get_many)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "claimed proxies (ProxyTable.get_many)",
         ("ProxiesTable", "dynamodb:PartiQLUpdate"): "claims and results (claim_many, record_many, release_claims)",
-        ("ProxiesTable", "dynamodb:PartiQLInsert"): "a proxy that speaks another protocol is filed anew",
+        ("ProxiesTable", "dynamodb:PartiQLInsert"): "a proxy with another detected protocol gets a new row",
         ("ChecksTable", "dynamodb:BatchWriteItem"): "the checks (ChecksTable.add)",
-        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (state.State.add)",
-        **fed_by("ValidateQueue"), **READ_STATE, **WRITE_STATE, **FORGET_STATE, **KEY, **BUS,
+        ("StateTable", "dynamodb:UpdateItem"): "counters of a sweep (StateTable.add)",
+        **consume("ValidateQueue"), **READ_STATE, **WRITE_STATE, **DELETE_STATE, **SIGNING_KEY, **PUBLISH,
     },
-    "JudgeFunction": KEY,
+    "JudgeFunction": SIGNING_KEY,
     "PruneDeadProxiesFunction": {
-        ("ProxiesTable/index/due", "dynamodb:Query"): "the dead (ProxyTable.due)",
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "since when (ProxyTable.get_many)",
-        ("ProxiesTable", "dynamodb:DeleteItem"): "those that are long dead (ProxyTable.delete_dead)",
-        **CHECKS_GO, **READ_STATE, **WRITE_STATE,
+        ("ProxiesTable/index/due", "dynamodb:Query"): "dead proxies (ProxyTable.due)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "since when they are dead (ProxyTable.get_many)",
+        ("ProxiesTable", "dynamodb:DeleteItem"): "deletes expired ones (ProxyTable.delete_dead)",
+        **DELETE_CHECKS, **READ_STATE, **WRITE_STATE,
     },
     "PruneOldChecksFunction": {
-        ("ProxiesTable", "dynamodb:Scan"): "who has many checks (ProxyTable.scan_page)",
-        **CHECKS_GO, **READ_STATE, **WRITE_STATE,
+        ("ProxiesTable", "dynamodb:Scan"): "proxies with many checks (ProxyTable.scan_page)",
+        **DELETE_CHECKS, **READ_STATE, **WRITE_STATE,
     },
     "IndexPoolFunction": {
         **{
             ("ProxiesTable.StreamArn", f"dynamodb:{action}"): "the mapping reads the stream with the function's role"
             for action in ("GetRecords", "GetShardIterator", "DescribeStream", "ListStreams")
         },
-        ("IndexDeadLetterQueue", "sqs:SendMessage"): "the mapping's destination of what failed for good",
-        **to_cache("ProjectorUser"),
+        ("IndexDeadLetterQueue", "sqs:SendMessage"): "the mapping's destination for records that failed finally",
+        **use_cache("ProjectorUser"),
     },
     "ExpireLeasesFunction": {
-        ("ProxiesTable", "dynamodb:Scan"): "fills a new or lost cache (ProxyTable.scan_page)",
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "the evidence that rows hold (ProxyTable.get_many)",
-        ("ProxiesTable", "dynamodb:UpdateItem"): "adds to it (ProxyTable.fold_lease)",
-        ("ProxiesTable/index/due", "dynamodb:Query"): "how many there are, by status (proxies.census)",
-        ("LeasesTable", "dynamodb:PartiQLInsert"): "the ledger's rows (Ledger.write)",
-        ("LeasesTable", "dynamodb:PartiQLUpdate"): "their ends and renewals (Ledger.write, close_lost)",
+        ("ProxiesTable", "dynamodb:Scan"): "rebuilds the index (ProxyTable.scan_page)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "stored outcomes (ProxyTable.get_many)",
+        ("ProxiesTable", "dynamodb:UpdateItem"): "adds reported outcomes (ProxyTable.fold_lease)",
+        ("ProxiesTable/index/due", "dynamodb:Query"): "the number of proxies by status",
+        ("LeasesTable", "dynamodb:PartiQLInsert"): "rows of the ledger (Ledger.write)",
+        ("LeasesTable", "dynamodb:PartiQLUpdate"): "renewals and ends (Ledger.write, close_lost)",
         ("LeasesTable/index/open", "dynamodb:Query"): "overdue rows (Ledger.overdue)",
-        **READ_STATE, **WRITE_STATE, **FORGET_STATE, **to_cache("ExpiryUser"),
+        **READ_STATE, **WRITE_STATE, **DELETE_STATE, **use_cache("ExpiryUser"),
     },
-    "LeaseFunction": to_cache("LeaseUser"),
+    "LeaseFunction": use_cache("LeaseUser"),
     "FetchPageFunction": {
-        ("JobsTable", "dynamodb:GetItem"): "a job that another run holds; links that are known (JobTable.get)",
+        ("JobsTable", "dynamodb:GetItem"): "a job that another run holds; existing jobs of links (JobTable.get)",
         ("JobsTable", "dynamodb:PutItem"): "the jobs of a page's links (JobTable.create)",
-        ("JobsTable", "dynamodb:PartiQLUpdate"): "takes and ends jobs (JobTable.start, finish)",
-        ("JobsTable", "dynamodb:BatchGetItem"): "what it took (JobTable.start)",
-        ("JobsTable", "dynamodb:UpdateItem"): "jobs that wait again (requeue)",
-        ("ProxiesTable", "dynamodb:BatchGetItem"): "whose bytes they were (usage.save)",
-        ("StateTable", "dynamodb:UpdateItem"): "turns and places of domains, bytes, a crawl's budget",
+        ("JobsTable", "dynamodb:PartiQLUpdate"): "starts and ends jobs (JobTable.start, finish)",
+        ("JobsTable", "dynamodb:BatchGetItem"): "the started jobs (JobTable.start)",
+        ("JobsTable", "dynamodb:UpdateItem"): "requeued jobs (requeue)",
+        ("ProxiesTable", "dynamodb:BatchGetItem"): "the sources of the used proxies (usage.save)",
+        ("StateTable", "dynamodb:UpdateItem"): "rate limits of domains, bytes by source, budgets of crawls",
         ("BodiesBucket/results/*", "s3:PutObject"): "large results",
         ("BodiesBucket/lake/*", "s3:PutObject"): "results for Athena",
         **{(f"arn:AWS::Partition:execute-api:AWS::Region:AWS::AccountId:Api/*/*/{path}", "execute-api:Invoke"): "leases"
            for path in ("leases", "leases/*", "sessions/*")},
-        **fed_by("FetchQueue"), **READ_STATE, **WRITE_STATE, **BUS,
+        **consume("FetchQueue"), **READ_STATE, **WRITE_STATE, **PUBLISH,
     },
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("function", NEEDED)
-def test_a_function_may_do_what_it_does_and_nothing_else(function: str) -> None:
+def test_a_function_has_the_permissions_that_it_needs_and_no_other(function: str) -> None:
     assert allowed(function) == NEEDED[function].keys()
 
 
 def test_every_function_has_its_row() -> None:
-    """manage is the admin's hand: its routes, of which each has its own right, are held in its own table."""
+    """Except manage: tests/integration/manage/test_routes.py has its permissions by route."""
     assert NEEDED.keys() | {"ManageFunction"} == functions().keys()
 
 
-def test_only_the_functions_that_reach_the_cache_lie_in_the_network() -> None:
-    """Inside there is no internet and no NAT: DynamoDB by its gateway, and Redis. So no policy in there names another service."""
+def test_only_the_functions_that_use_the_cache_are_in_the_network() -> None:
+    """It has no internet access and no NAT, so that their policies name only DynamoDB and the cache."""
     inside = {name for name, function in functions().items() if "VpcConfig" in function}
 
     assert inside == {"LeaseFunction", "IndexPoolFunction", "ExpireLeasesFunction"}

@@ -1,4 +1,4 @@
-"""template.yaml and infra/ against the code: settings, metrics, events, and what AWS asks for between numbers."""
+"""template.yaml and infra/: variables, limits that depend on each other, routes, events, network and permissions of the edge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from proxypool.local.emulation import template
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.table import to_item
 from proxypool.tasks.retry import REASON_TTL_SECONDS
-from proxypool.telemetry import Metric
 from proxypool_client.cli.app import app
 from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
@@ -46,7 +45,7 @@ def _events(kind: str) -> dict[str, Any]:
 
 
 def test_the_template_gives_each_variable_that_a_setting_reads_and_no_other() -> None:
-    """The overrides are one variable of every function; test_samples runs each function with its own variables alone."""
+    """The overrides are one variable of every function; test_samples runs each function with only its own variables."""
     own = [function.get("Environment", {}).get("Variables", {}) for function in FUNCTIONS.values()]
 
     fed = set(SHARED).union(*own) - {"POWERTOOLS_LOG_LEVEL", OVERRIDES}
@@ -56,7 +55,7 @@ def test_the_template_gives_each_variable_that_a_setting_reads_and_no_other() ->
 
 
 def test_the_environment_fits_into_4_kb_at_its_longest() -> None:
-    """Lambda's limit holds for names and values together; quotes and separators of a JSON object are counted, too."""
+    """Lambda's limit is for names and values together; quotes and separators of a JSON object are counted, too."""
     for name, function in FUNCTIONS.items():
         variables = SHARED | function.get("Environment", {}).get("Variables", {})
         size = sum(len(variable) + _longest(value) + len('"":"",') for variable, value in variables.items())
@@ -70,7 +69,7 @@ NAMES_CHARS = {"AWS::SQS::Queue": HOST_CHARS + 80, "AWS::SecretsManager::Secret"
 
 
 def _longest(value: Any) -> int:
-    """Characters of a variable's value at most."""
+    """The maximum number of characters of a variable's value."""
     if isinstance(value, str):
         return len(value)
     ((function, given),) = value.items()
@@ -91,26 +90,12 @@ def _longest(value: Any) -> int:
 
 
 def test_a_person_reads_at_most_twelve_parameters_first_and_guided_asks_at_most_forty_questions() -> None:
-    """`sam deploy --guided` asks for each parameter, and for eight things of its own (guided_context.py of SAM 1.15x)."""
+    """`sam deploy --guided` prompts for each parameter and for eight values of its own (guided_context.py of SAM 1.15x)."""
     groups = TEMPLATE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
 
     assert sum(len(group["Parameters"]) for group in groups[:2]) <= 12
     assert sorted(name for group in groups for name in group["Parameters"]) == sorted(TEMPLATE["Parameters"])
     assert len(TEMPLATE["Parameters"]) + 8 <= 40
-
-
-def test_the_dashboard_shows_every_metric_and_no_other() -> None:
-    """Each metric is on the dashboard or does not exist."""
-    body = (ROOT / "infra/dashboard.yaml").read_text()
-
-    assert set(re.findall(r'"title": "(\w+)"', body)) == {metric.value for metric in Metric}
-
-
-def test_the_dashboard_is_json() -> None:
-    """CloudWatch refuses a body that is not."""
-    dashboard = template.load(ROOT / "infra/dashboard.yaml")["Resources"]["Dashboard"]["Properties"]
-
-    assert json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
 
 
 PACES: dict[str, dict[str, int]] = TEMPLATE["Mappings"]["Pace"]
@@ -128,7 +113,7 @@ def _paced(name: str) -> dict[str, Any]:
 def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(
     pace: str, stage: str, function: str, receives: int
 ) -> None:
-    """AWS asks for 6 x; a crash must not hand the message out while the first run still works."""
+    """AWS recommends six times; after a crash the message must not be delivered while the first run may still work."""
     queue = RESOURCES[f"{stage}Queue"]["Properties"]
 
     assert queue["VisibilityTimeout"] == _paced(f"{stage}VisibilitySeconds")
@@ -139,14 +124,14 @@ def test_a_message_stays_hidden_six_times_as_long_as_its_function_may_run(
 
 @pytest.mark.parametrize("pace", PACES)
 def test_a_batch_of_more_than_ten_has_a_window(pace: str) -> None:
-    """Lambda refuses a mapping without one."""
+    """Lambda rejects a mapping without one."""
     for stage in ("Validate", "Fetch"):
         assert PACES[pace][f"{stage}Batch"] <= 10 or PACES[pace][f"{stage}WindowSeconds"] >= 1
 
 
 @pytest.mark.parametrize("pace", PACES)
-def test_a_silence_is_over_twice_its_schedule(pace: str) -> None:
-    """And a multiple of 60 seconds, up to a day: CloudWatch's rule."""
+def test_the_period_of_a_silence_alarm_is_over_twice_its_schedule(pace: str) -> None:
+    """And a multiple of 60 seconds, at most a day, as CloudWatch requires."""
     for task, minutes in (("Scrape", 30), ("Sweep", 15), ("Expire", 1)):
         seconds = PACES[pace][f"{task}SilenceSeconds"]
         assert 2 * minutes * 60 < seconds <= 86_400
@@ -154,29 +139,29 @@ def test_a_silence_is_over_twice_its_schedule(pace: str) -> None:
 
 
 @pytest.mark.parametrize("pace", PACES)
-def test_claims_outlive_their_runs_and_end_before_the_message_comes_again(pace: str) -> None:
-    """Inputs 71 and 84. Else a second run would work beside the first, or a retry after a crash would find the claim taken."""
+def test_claims_outlive_their_runs_and_end_before_the_message_is_redelivered(pace: str) -> None:
+    """Inputs 71 and 84. Otherwise two runs could work at once, or a retry after a crash would fail at the claim."""
     for claim, stage in ((Settings().scrape_claim_seconds, "Scrape"), (Settings().claim_seconds, "Validate")):
         assert PACES[pace][f"{stage}TimeLimitSeconds"] + 30 <= claim < PACES[pace][f"{stage}VisibilitySeconds"]
 
 
-def test_every_function_has_a_log_group_that_forgets() -> None:
-    """Logs are kept for a stated time, never for ever."""
+def test_every_function_has_a_log_group_with_a_retention() -> None:
+    """Logs are not stored indefinitely."""
     for function in FUNCTIONS.values():
         logs = RESOURCES[function["LoggingConfig"]["LogGroup"]["Ref"]]
         assert logs["Properties"]["RetentionInDays"] == {"Ref": "LogRetentionDays"}
 
 
 def test_every_function_has_its_folder_and_its_sample_event() -> None:
-    """The template and events/ name the same functions."""
+    """The template and events/ have the same functions."""
     folders = {function["CodeUri"].removeprefix("functions/") for function in FUNCTIONS.values()}
 
     assert len(folders) == 12
     assert folders == {path.stem for path in (ROOT / "events").glob("*.json")}
 
 
-def test_the_outputs_command_is_one_that_the_command_line_takes() -> None:
-    """What a deploy prints is copied and pasted."""
+def test_the_command_in_the_outputs_is_valid() -> None:
+    """Users copy it from the output of a deployment."""
     line = TEMPLATE["Outputs"]["LeaseByCli"]["Value"]["Fn::Sub"].replace("${Api}", "a1b2")
     words = re.sub(r"\$\{[^}]*\}", "127.0.0.1", line).split()
 
@@ -202,29 +187,29 @@ def test_the_schedules_are_the_documented_ones() -> None:
         assert FUNCTIONS[name.partition(".")[0]]["EventInvokeConfig"] == {"MaximumRetryAttempts": 0}
 
 
-def test_no_policy_of_a_function_reaches_every_resource() -> None:
-    """Least privilege: each statement names what it is for."""
+def test_no_policy_of_a_function_has_a_wildcard_resource_or_action() -> None:
+    """Least privilege."""
     for name, function in FUNCTIONS.items():
         text = json.dumps(function.get("Policies", []))
         assert '"*"' not in text, name
         assert not re.search(r'"[a-z0-9-]+:\*"', text), name
 
 
-def test_the_lease_function_may_reach_the_cache_alone() -> None:
-    """It holds no right in DynamoDB, SQS or Secrets Manager."""
+def test_the_lease_function_has_permission_for_the_cache_only() -> None:
+    """It has none for DynamoDB, SQS or Secrets Manager."""
     assert set(re.findall(r'"(\w+:\w+)"', json.dumps(FUNCTIONS["LeaseFunction"]["Policies"]))) == {
         "elasticache:Connect"
     }
 
 
-def test_iam_names_are_left_to_aws() -> None:
-    """A custom name would ask for CAPABILITY_NAMED_IAM and collide with a second stack."""
+def test_iam_resources_have_generated_names() -> None:
+    """A custom name would require CAPABILITY_NAMED_IAM and collide with a second stack."""
     for item in RESOURCES.values():
         assert not {"RoleName", "ManagedPolicyName", "UserName", "GroupName"} & item.get("Properties", {}).keys()
 
 
-def test_nobody_uses_the_api_without_an_identity() -> None:
-    """Input 61: IAM is the default of every route, none switches it off; the second API asks each route's caller for a token."""
+def test_every_route_requires_an_identity() -> None:
+    """Input 61: IAM is the default of every route, and no route disables it; each route of the second API requires a token."""
     assert RESOURCES["Api"]["Properties"]["Auth"]["DefaultAuthorizer"] == "AWS_IAM"
     assert all("Auth" not in route for route in _events("HttpApi").values())
     for route in TOKEN_ROUTES.values():
@@ -237,24 +222,24 @@ TOKEN_ROUTES = {
 }
 
 
-def test_the_api_for_tokens_has_the_apis_routes_and_its_functions() -> None:
-    """Under the same names, both ways."""
-    ours = {
+def test_the_api_for_tokens_has_the_same_routes_and_functions() -> None:
+    """With the same logical ids."""
+    iam_routes = {
         name.partition(".")[2]: (f"{item['Method']} {item['Path']}" if "Path" in item else "$default", name.partition("Function")[0])
         for name, item in _events("HttpApi").items()
     }  # fmt: skip
 
-    theirs = {
+    token_routes = {
         name: (route["RouteKey"], route["Target"]["Fn::Sub"].removeprefix("integrations/")[2:-1])
         for name, route in TOKEN_ROUTES.items()
     }
 
-    assert theirs == ours
+    assert token_routes == iam_routes
 
 
-def test_the_api_for_tokens_is_made_where_an_issuer_is_named_and_says_for_whom_they_are() -> None:
-    """Else every service's tokens of that issuer would do."""
-    (rule,) = TEMPLATE["Rules"]["TokensAreForSomebody"]["Assertions"]
+def test_the_api_for_tokens_is_created_with_an_issuer_and_requires_an_audience() -> None:
+    """Without an audience, tokens for any service of that issuer would be accepted."""
+    (rule,) = TEMPLATE["Rules"]["AudienceIsRequired"]["Assertions"]
 
     assert TEMPLATE["Conditions"]["HasTokens"] == {"Fn::Not": [{"Fn::Equals": [{"Ref": "JwtIssuer"}, ""]}]}
     assert RESOURCES["Tokens"]["Condition"] == "HasTokens"
@@ -266,34 +251,34 @@ def test_the_api_for_tokens_is_made_where_an_issuer_is_named_and_says_for_whom_t
 
 
 def test_both_apis_are_throttled_by_route_with_one_set_of_parameters() -> None:
-    """Inputs 57 and 92: guessing and loops; the two routes that start work have limits of their own."""
+    """Inputs 57 and 92: guessing and loops; the two routes that start work have their own limits."""
     api, stage = RESOURCES["Api"]["Properties"], TOKENS["Resources"]["Stage"]
-    handed = RESOURCES["Tokens"]["Properties"]["Parameters"]
+    passed = RESOURCES["Tokens"]["Properties"]["Parameters"]
 
-    def named(settings: Any) -> Any:
+    def resolved(settings: Any) -> Any:
         """The settings with the main template's parameters."""
-        return {limit: handed.get(value["Ref"], value) for limit, value in settings.items()}
+        return {limit: passed.get(value["Ref"], value) for limit, value in settings.items()}
 
-    for of_api, of_tokens in (
+    for iam_limits, token_limits in (
         (api["DefaultRouteSettings"], stage["Properties"]["DefaultRouteSettings"]),
         *((api["RouteSettings"][route], stage["Properties"]["RouteSettings"][route]) for route in api["RouteSettings"]),
     ):
-        assert of_api == named(of_tokens)
-        assert of_api.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
+        assert iam_limits == resolved(token_limits)
+        assert iam_limits.keys() == {"ThrottlingRateLimit", "ThrottlingBurstLimit"}
     assert api["RouteSettings"].keys() == stage["Properties"]["RouteSettings"].keys() == {"POST /leases", "POST /jobs"}
     assert {TOKEN_ROUTES[name]["RouteKey"] for name in stage["DependsOn"]} == api["RouteSettings"].keys()
     rates = {name: int(_default(f"{name}Throttle").split(",")[0]) for name in ("Api", "Lease", "Job")}
-    assert rates["Lease"] <= 1_000  # a pool is one slot of the cache
+    assert rates["Lease"] <= 1_000  # a pool uses one slot of the cache
     assert rates["Job"] < rates["Api"]
 
 
 @pytest.mark.parametrize("event", list(Event))
-def test_every_event_of_the_bus_has_a_schema_and_a_sample_that_fits(event: Event) -> None:
+def test_every_event_of_the_bus_has_a_schema_with_a_valid_example(event: Event) -> None:
     """Consumers are written against these files."""
-    folder = ROOT / "events/bus"
-    schema, sample = (json.loads((folder / f"{event}{end}").read_text()) for end in (".schema.json", ".json"))
+    schema = json.loads((ROOT / f"events/bus/{event}.schema.json").read_text())
 
-    jsonschema.validate(sample, schema)
+    (example,) = schema["examples"]
+    jsonschema.validate(example, schema)
 
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({}, schema)
@@ -304,8 +289,8 @@ ALL_VIEWER_EXCEPT_HOST = "b689b0a8-53d0-40ab-baf2-68738e2966ac"
 CACHING_DISABLED = "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
 
 
-def test_the_judges_distribution_hands_on_all_that_a_proxy_added_but_the_host() -> None:
-    """Input 42: http and https, nothing cached, every header; Host is the function's own, over which CloudFront signs."""
+def test_the_judges_distribution_forwards_all_headers_except_host() -> None:
+    """Input 42: http and https, nothing cached; the signature of CloudFront includes the function's own Host."""
     behavior = EDGE["Distribution"]["DistributionConfig"]["DefaultCacheBehavior"]
 
     assert behavior["ViewerProtocolPolicy"] == "allow-all"
@@ -313,8 +298,8 @@ def test_the_judges_distribution_hands_on_all_that_a_proxy_added_but_the_host() 
     assert set(behavior["AllowedMethods"]) == {"GET", "HEAD"}
 
 
-def test_the_judge_answers_its_own_distribution_alone() -> None:
-    """A function URL asks for two permissions; both name the distribution, the second holds for calls by URL only."""
+def test_the_judge_can_be_invoked_by_its_own_distribution_only() -> None:
+    """A function URL requires two permissions; both have the distribution as source, the second is for calls by URL only."""
     permissions = {item["Action"]: item for item in EDGE.values() if "Action" in item}
     source = {"Fn::Sub": "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${Distribution}"}
 
@@ -327,8 +312,8 @@ def test_the_judge_answers_its_own_distribution_alone() -> None:
 
 
 @pytest.mark.parametrize(("mapping", "width"), [("ScrapeMapping", 10), ("ValidateMapping", 40)])
-def test_a_queue_takes_no_more_of_the_accounts_concurrency_than_its_width(mapping: str, width: int) -> None:
-    """Input 86: MaximumConcurrency on both, 50 in all; nothing is reserved, which a new account would refuse."""
+def test_a_queue_uses_no_more_of_the_accounts_concurrency_than_its_width(mapping: str, width: int) -> None:
+    """Input 86: MaximumConcurrency on both, 50 in total; nothing is reserved, since that fails in a new account."""
     scaling = RESOURCES[mapping]["Properties"]["ScalingConfig"]
 
     assert _default(scaling["MaximumConcurrency"]["Ref"]) == width
@@ -336,8 +321,8 @@ def test_a_queue_takes_no_more_of_the_accounts_concurrency_than_its_width(mappin
 
 
 @pytest.mark.parametrize("mapping", ["ScrapeMapping", "ValidateMapping", "IndexMapping"])
-def test_a_mapping_takes_back_what_failed_and_no_more(mapping: str) -> None:
-    """Input 73: partial batch responses on all three; a filter would delete a queue's messages for good."""
+def test_a_mapping_retries_only_the_failed_items_of_a_batch(mapping: str) -> None:
+    """Input 73: partial batch responses on all three; a filter on a queue would delete its messages."""
     properties = RESOURCES[mapping]["Properties"]
 
     assert properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -345,12 +330,12 @@ def test_a_mapping_takes_back_what_failed_and_no_more(mapping: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "is_heard"),
+    ("before", "after", "is_delivered"),
     [
-        (None, Status.UNCHECKED, False),  # a list's new row
+        (None, Status.UNCHECKED, False),  # a new row from a list
         (Status.UNCHECKED, Status.UNCHECKED, False),  # its claim
         (Status.UNCHECKED, Status.DEAD, False),
-        (Status.DEAD, None, False),  # pruned: it left the index when it died
+        (Status.DEAD, None, False),  # pruned: the index removed it when it died
         (Status.UNCHECKED, Status.ACTIVE, True),
         (Status.DEAD, Status.ACTIVE, True),
         (Status.ACTIVE, Status.ACTIVE, True),
@@ -359,10 +344,10 @@ def test_a_mapping_takes_back_what_failed_and_no_more(mapping: str) -> None:
         (Status.ACTIVE, None, True),
     ],
 )
-def test_the_index_hears_of_every_proxy_that_is_or_was_active(
-    before: Status | None, after: Status | None, is_heard: bool
+def test_index_pool_receives_every_change_of_a_proxy_that_is_or_was_active(
+    before: Status | None, after: Status | None, is_delivered: bool
 ) -> None:
-    """I7 and I11: no other row has a place in Redis, so that a list of dead proxies costs no invocation and no memory."""
+    """I7 and I11: other rows are not in Redis, so that a list of dead proxies costs no invocation and no memory."""
     images = {
         name: to_item(a_record(status=status)).serialize()
         for name, status in (("OldImage", before), ("NewImage", after))
@@ -370,27 +355,27 @@ def test_the_index_hears_of_every_proxy_that_is_or_was_active(
     }
     filters = RESOURCES["IndexMapping"]["Properties"]["FilterCriteria"]["Filters"]
 
-    assert any(_matches(json.loads(one["Pattern"]), {"dynamodb": images}) for one in filters) is is_heard
+    assert any(_matches(json.loads(one["Pattern"]), {"dynamodb": images}) for one in filters) is is_delivered
 
 
 def _matches(pattern: dict[str, Any], value: dict[str, Any]) -> bool:
-    """Lambda's rule for patterns of names and lists of values."""
+    """Lambda's matching of patterns with names and lists of values."""
     return all(
         _matches(wanted, value.get(name, {})) if isinstance(wanted, dict) else value.get(name) in wanted
         for name, wanted in pattern.items()
     )
 
 
-def test_a_dead_letter_and_its_reason_live_as_long_as_each_other() -> None:
+def test_a_dead_letter_and_its_reason_have_the_same_retention() -> None:
     """Input 74: 14 days."""
     for stage in ("Scrape", "Validate"):
-        letters = RESOURCES[f"{stage}DeadLetterQueue"]["Properties"]
-        assert letters["MessageRetentionPeriod"] == REASON_TTL_SECONDS
-        assert letters["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
+        queue = RESOURCES[f"{stage}DeadLetterQueue"]["Properties"]
+        assert queue["MessageRetentionPeriod"] == REASON_TTL_SECONDS
+        assert queue["RedriveAllowPolicy"]["redrivePermission"] == "byQueue"
 
 
-def test_what_a_caller_can_cost_is_bounded() -> None:
-    """Input 92: a throttle before the API, a quota per owner, a cap on the cache, a budget that tells."""
+def test_the_cost_that_a_caller_can_cause_is_bounded() -> None:
+    """Input 92: throttles of the API, a quota per owner, a maximum size of the cache, a budget with a notice."""
     throttle = RESOURCES["Api"]["Properties"]["DefaultRouteSettings"]
     limits = template.load(ROOT / "infra/cache.yaml")["Resources"]["Cache"]["Properties"]["CacheUsageLimits"]
     budget = RESOURCES["Budget"]["Properties"]
@@ -403,8 +388,8 @@ def test_what_a_caller_can_cost_is_bounded() -> None:
     assert _default("BudgetUsd") > 0
 
 
-def test_the_kill_switch_is_seen_within_a_minute() -> None:
-    """Input 91: functions read it at most 30 s old, leases with the next run of expire_leases, which PATCH /settings asks for."""
+def test_the_kill_switch_takes_effect_within_a_minute() -> None:
+    """Input 91: functions cache it for at most 30 s; for leases, PATCH /settings invokes expire_leases."""
     assert SETTINGS_CACHE_SECONDS <= 30
     assert _default("ExpireLeasesSchedule") == "rate(1 minute)"
     assert FUNCTIONS["ManageFunction"]["Environment"]["Variables"]["EXPIRE_LEASES_FUNCTION"] == {
@@ -412,8 +397,8 @@ def test_the_kill_switch_is_seen_within_a_minute() -> None:
     }
 
 
-def test_the_network_lets_its_functions_reach_the_cache_and_dynamodb_and_nothing_else() -> None:
-    """No NAT, no internet gateway, no paid endpoint; what the functions may do there needs no other service."""
+def test_functions_in_the_network_reach_the_cache_and_dynamodb_only() -> None:
+    """No NAT, no internet gateway, no paid endpoint."""
     network = template.load(ROOT / "infra/network.yaml")["Resources"]
     endpoints = [item["Properties"] for item in network.values() if item["Type"] == "AWS::EC2::VPCEndpoint"]
 

@@ -1,4 +1,4 @@
-"""What `make check` says of template.yaml, docs/configuration.md and the parameters in samconfig.toml."""
+"""The generated parts of template.yaml, infra/monitoring.yaml and docs/configuration.md, and the check of samconfig.toml."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ BODY = template.load(configuration.TEMPLATE)
 
 def test_the_generated_parts_are_up_to_date() -> None:
     text = configuration.TEMPLATE.read_text(encoding="utf-8")
+    monitoring = configuration.MONITORING.read_text(encoding="utf-8")
 
     assert configuration.template_text(text) == text
+    assert configuration.monitoring_text(monitoring) == monitoring
     assert configuration.documentation(BODY) == configuration.DOCS.read_text(encoding="utf-8")
 
 
-def test_a_part_that_was_edited_is_written_again() -> None:
+def test_a_manual_edit_of_a_generated_part_is_overwritten() -> None:
     text = configuration.TEMPLATE.read_text(encoding="utf-8")
     edited = text.replace("sweep_page|", "sweep_pages|").replace(
         "ScrapeVisibilitySeconds: 360", "ScrapeVisibilitySeconds: 60"
@@ -31,7 +33,7 @@ def test_a_part_that_was_edited_is_written_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"Pool": "dev", "Overrides": "sweep_page=100"}, None),
         ({"SweepPage": "100"}, "samconfig.toml, dev: SweepPage is not a parameter of template.yaml"),
@@ -41,14 +43,14 @@ def test_a_part_that_was_edited_is_written_again() -> None:
     ],
 )
 def test_the_parameters_of_samconfig_are_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, str], said: str | None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: dict[str, str], message: str | None
 ) -> None:
-    """As SAM's own parser gives them."""
+    """In the format that tools/sam_parameters.py writes."""
     file = tmp_path / "parameters.json"
     file.write_text(json.dumps({"dev": given}))
 
     code = configuration.main(["--check", str(file)])
 
     printed = capsys.readouterr().out
-    assert (code, printed == "") == ((1, False) if said else (0, True))
-    assert printed.startswith(said or "")
+    assert (code, printed == "") == ((1, False) if message else (0, True))
+    assert printed.startswith(message or "")

@@ -1,4 +1,4 @@
-"""The command `proxypool`: its commands, and those that an installed service adds (entry points `proxypool.commands`)."""
+"""The command `proxypool`, with the commands of an installed service (entry points `proxypool.commands`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 
 try:
     import typer
-except ModuleNotFoundError:  # pragma: no cover  the base wheel has no command line
+except ModuleNotFoundError:  # pragma: no cover  the wheel without its extra has no command line
     sys.exit("proxypool: the command line is an extra: pip install 'proxypool-client[cli]'")
 
 from proxypool_client.cli import leases
@@ -59,7 +59,7 @@ def show_help(topic: Annotated[str, typer.Argument(help="exit-codes")] = "exit-c
 def main() -> None:
     """The console script. Any error is one line on stderr; PROXYPOOL_DEBUG=1 shows the traceback."""
     fast = {"help", "lease", "release", "fetch", "leases"}
-    if not fast.intersection(sys.argv[1:2]):  # loading the other commands takes longer than most of these run
+    if not fast.intersection(sys.argv[1:2]):  # importing the other commands takes longer than most of these run
         load_all()
     try:
         app()

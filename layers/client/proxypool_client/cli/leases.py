@@ -67,13 +67,13 @@ def fetch(target: str, country: Country = None, as_json: Json = False, url: Url 
     filters = {name: value for name, value in options.items() if value is not None}
     with client_errors(as_json), _pool(url) as pool:
         try:
-            with pool.lease(wait_seconds=WAIT_SECONDS, **filters) as held:
-                typer.echo(f"through {held.exit_ip} ({held.country}), lease {held.id}", err=True)
-                with httpx.Client(proxy=held.proxy_url, trust_env=False, timeout=PAGE_SECONDS) as client:
+            with pool.lease(wait_seconds=WAIT_SECONDS, **filters) as granted:
+                typer.echo(f"through {granted.exit_ip} ({granted.country}), lease {granted.id}", err=True)
+                with httpx.Client(proxy=granted.proxy_url, trust_env=False, timeout=PAGE_SECONDS) as client:
                     page = client.get(target)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             fail(Exit.FAILED, f"the page could not be fetched through the proxy ({type(error).__name__})", as_json)
-    result = {"status": page.status_code, "exit_ip": held.exit_ip, "body": page.text}
+    result = {"status": page.status_code, "exit_ip": granted.exit_ip, "body": page.text}
     typer.echo(json.dumps(result) if as_json else page.text)
 
 

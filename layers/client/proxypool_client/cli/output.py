@@ -1,4 +1,4 @@
-"""What every command prints and how it ends: one JSON object with --json, else lines that a pipe can read."""
+"""Output and exit codes of all commands: one JSON object with --json, else tab-separated lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def fail(code: int, text: str, as_json: bool, problem: dict[str, Any] | None = N
 @contextmanager
 def client_errors(as_json: bool) -> Iterator[None]:
     """Turns the client's errors into one line on stderr and an exit code."""
-    from proxypool_client.errors import NoPool, NotAllowed, PoolEmpty, PoolError, Refused, SourceFileError, Unreachable
+    from proxypool_client.errors import ApiError, NoPool, NotAllowed, PoolEmpty, PoolError, SourceFileError, Unreachable
 
     try:
         yield
@@ -73,7 +73,7 @@ def client_errors(as_json: bool) -> Iterator[None]:
     except PoolEmpty as error:
         reasons = ", ".join(f"{count} {reason}" for reason, count in error.reasons.items())
         fail(Exit.EMPTY, f"{error} ({reasons})" if reasons else str(error), as_json, error.problem)
-    except Refused as error:
+    except ApiError as error:
         fields = "; ".join(f"{one['field']}: {one['message']}" for one in error.problem.get("errors", []))
         code = Exit.EMPTY if error.type == "not_found" else Exit.FAILED
         fail(code, f"{error}: {fields}" if fields else str(error), as_json, error.problem)

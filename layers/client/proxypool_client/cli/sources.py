@@ -27,8 +27,8 @@ def add(
         entry = source_files.from_location(location)
     entry.body.update(name=name, parser=parser)
     with connected(url, as_json) as api:
-        (source,) = source_files.send([entry], api.request, scrape=False)
-    show(source, as_json)
+        (sent,) = source_files.send([entry], api.request, scrape=False)
+    show(sent.source, as_json)
 
 
 @app.command("import")
@@ -36,11 +36,11 @@ def import_sources(
     file: Annotated[Path, typer.Argument(help="A .toml file; sources.example.toml shows every kind.")],
     as_json: Json = False, url: Url = "",
 ) -> None:  # fmt: skip
-    """Add or update the sources of a file, and scrape them."""
+    """Add or update the sources of a file, and scrape them; an unchanged URL is scraped at its next scheduled time."""
     with client_errors(as_json):
-        entries = source_files.read(file)
+        entries = source_files.read(file).entries
     with connected(url, as_json) as api:
-        sources = list(source_files.send(entries, api.request, scrape=True))
+        sources = [sent.source for sent in source_files.send(entries, api.request, scrape=True)]
     table({"sources": sources}, "sources", ("id", "name", "health"), as_json)
 
 

@@ -1,4 +1,4 @@
-"""The boto3 clients: one per service and process, made at the first call. `AWS_ENDPOINT_URL` points them to the emulator."""
+"""The boto3 clients: one per service and process, created at the first call. `AWS_ENDPOINT_URL` points them to an emulator."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _CONFIG = Config(
     read_timeout=10,
     retries={"mode": "standard", "max_attempts": 4},  # jittered; throttling included
     max_pool_connections=20,
-    parameter_validation=False,  # the service itself does it
+    parameter_validation=False,  # left to the service: faster
 )
 
-
-_making = threading.Lock()
+_client_lock = threading.Lock()
 
 
 class AwsError(ProxyPoolError):
-    """A call of AWS failed; `code` is the service's, "" where no answer came (network, credentials)."""
+    """A call to AWS failed; `code` is the error code of the service, "" if there was no response (network, credentials)."""
 
     def __init__(self, text: str, *, code: str = "") -> None:
         super().__init__(text)
@@ -36,14 +35,14 @@ class AwsError(ProxyPoolError):
 
 @cache
 def client(service: str) -> Any:
-    """The boto3 client of a service, e.g. "sqs". Threads may share one, but not make two at once."""
-    with _making:
+    """The boto3 client of a service, e.g. "sqs". Clients are thread-safe, their creation is not."""
+    with _client_lock:
         return boto3.client(service, config=_CONFIG)
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raises AwsError for what botocore raises in the block."""
+def translate_errors() -> Iterator[None]:
+    """Context manager that translates errors of botocore to AwsError."""
     try:
         yield
     except ClientError as error:

@@ -1,6 +1,6 @@
-"""The one door to DynamoDB: pynamodb models bound to a table, conditional writes, batches of PartiQL statements.
+"""Access to DynamoDB: pynamodb models bound to a table, conditional writes, batches of PartiQL statements.
 
-The condition of a write is an answer, not an error: `took` and `execute` return False where it did not hold.
+A failed condition is a result, not an error: `try_write` and `execute` return False.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from pynamodb.models import Model
 from proxypool import aws
 from proxypool.errors import ProxyPoolError
 
-STATEMENTS_PER_CALL = 25  # BatchExecuteStatement's bound
+STATEMENTS_PER_CALL = 25  # limit of BatchExecuteStatement
 THROTTLES = (
     "ThrottlingError",
     "ProvisionedThroughputExceeded",
     "RequestLimitExceeded",
     "TransactionConflict",
     "InternalServerError",
-)  # codes of a statement that a retry may bring through
-NOT_APPLIED = ("ConditionalCheckFailed", "DuplicateItem")  # codes of a statement whose condition did not hold
+)  # error codes for which a retry may help
+NOT_APPLIED = ("ConditionalCheckFailed", "DuplicateItem")  # error codes of a failed condition
 TRIES = 5
-FIRST_WAIT_SECONDS = 0.1  # doubles with each retry; each wait is between half and the whole of it
+FIRST_WAIT_SECONDS = 0.1  # doubles with each retry; jittered by a factor of 0.5 to 1
 
 _ATTRIBUTES: Mapping[type, type[Attribute[Any]]] = {
     str: UnicodeAttribute, int: NumberAttribute, float: NumberAttribute, bool: BooleanAttribute, set: UnicodeSetAttribute,
     list: JSONAttribute, dict: JSONAttribute,
 }  # fmt: skip
 _M = TypeVar("_M", bound=Model)
-_binding = threading.Lock()
+_bind_lock = threading.Lock()
 
 
 class Throttled(ProxyPoolError):
-    """DynamoDB throttled `count` statements at every retry; the others were executed."""
+    """DynamoDB throttled `count` statements in every attempt; the others were executed."""
 
     def __init__(self, count: int) -> None:
         super().__init__(f"DynamoDB throttled {count} statements, {TRIES} times")
@@ -55,7 +55,7 @@ class Throttled(ProxyPoolError):
 
 
 class StatementRefused(ProxyPoolError):
-    """DynamoDB refused a statement for another reason than its condition; `code` is DynamoDB's."""
+    """DynamoDB refused a statement for another reason than a failed condition; `code` is the error code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(f"DynamoDB refused a statement: {code}")
@@ -83,12 +83,12 @@ def with_attributes(attributes: Mapping[str, tuple[str, type]]) -> Callable[[typ
 
 @cache
 def bind(model: type[_M], table_name: str) -> type[_M]:
-    """The model for one table: a subclass, made once per process. The model itself names no table.
+    """A subclass of the model, bound to a table; cached per process. The model itself has no table name.
 
-    pynamodb makes a client for each model, which costs 100 ms each; it has no public way to give it ours, hence the private
-    attribute.
+    pynamodb creates a client per model, which takes 100 ms each. The shared client is set through a private attribute,
+    because there is no public one.
     """
-    with _binding:
+    with _bind_lock:
         bound = _subclass(model, {"Meta": type("Meta", (), {"table_name": table_name})})
         bound._get_connection().connection._client = aws.client("dynamodb")
     return bound
@@ -108,8 +108,8 @@ def find(model: type[_M], hash_key: str) -> _M | None:
         return None
 
 
-def took(write: Callable[[], object]) -> bool:
-    """Runs a conditional write of a model; False where its condition failed (nothing was written). Other errors pass."""
+def try_write(write: Callable[[], object]) -> bool:
+    """Executes a conditional write of a model; False if its condition failed. Other errors are raised."""
     try:
         write()
     except (PutError, UpdateError, DeleteError) as error:
@@ -120,15 +120,15 @@ def took(write: Callable[[], object]) -> bool:
 
 
 Value = str | int | bytes | Mapping[str, Any]
-"""A statement's value; a mapping is DynamoDB's own JSON already, e.g. {"SS": ["a"]}."""
+"""A value of a statement; a mapping is DynamoDB JSON already, e.g. {"SS": ["a"]}."""
 Statement = tuple[str, Sequence[Mapping[str, Any]]]
-"""PartiQL text and its parameters in DynamoDB's own JSON."""
+"""PartiQL text and its parameters as DynamoDB JSON."""
 Where = Sequence[tuple[str, str, Value]]
-"""Conditions that must all hold, e.g. ("claim", "<=", 5); the key's attributes are among them. PartiQL's batches know no OR."""
+"""Conditions joined by AND, e.g. ("claim", "<=", 5), including the key attributes. Batched PartiQL does not support OR."""
 
 
 def insert(table_name: str, item: Mapping[str, Value]) -> Statement:
-    """Writes an item whose key is free; not applied where there is one."""
+    """Inserts an item; not applied if its key exists."""
     pairs = ", ".join(f"'{name}': ?" for name in item)
     return f'INSERT INTO "{table_name}" VALUE {{{pairs}}}', _parameters(item.values())
 
@@ -141,17 +141,17 @@ def update(
     adds: Mapping[str, int] | None = None,
     removes: Sequence[str] = (),
 ) -> Statement:
-    """Changes an item that meets all conditions: sets and removes attributes, adds to numbers that are there."""
+    """Updates an item if all conditions hold: sets and removes attributes, adds to existing numbers."""
     adds = adds or {}
     changes = [*(f'"{name}" = ?' for name in sets), *(f'"{name}" = "{name}" + ?' for name in adds)]
-    gone = "".join(f' REMOVE "{name}"' for name in removes)
+    remove_clauses = "".join(f' REMOVE "{name}"' for name in removes)
     conditions = " AND ".join(f'"{name}" {operator} ?' for name, operator, _ in where)
     values = [*sets.values(), *adds.values(), *(value for _, _, value in where)]
-    return f'UPDATE "{table_name}" SET {", ".join(changes)}{gone} WHERE {conditions}', _parameters(values)
+    return f'UPDATE "{table_name}" SET {", ".join(changes)}{remove_clauses} WHERE {conditions}', _parameters(values)
 
 
 def execute(statements: Sequence[Statement]) -> list[bool]:
-    """Whether each statement was applied, in order, as `execute_each`; raises StatementRefused where one was refused."""
+    """Like `execute_each`, but raises StatementRefused for the first statement that was refused."""
     results: list[bool] = []
     for result in execute_each(statements):
         if isinstance(result, StatementRefused):
@@ -161,9 +161,9 @@ def execute(statements: Sequence[Statement]) -> list[bool]:
 
 
 def execute_each(statements: Sequence[Statement]) -> list[bool | StatementRefused]:
-    """Executes conditional statements, 25 a call: True where one was applied, False where its condition did not hold, else its error.
+    """Executes conditional statements, 25 per call. Results in order: True (applied), False (condition failed) or the error.
 
-    Each is applied or fails alone. Throttled ones are retried with growing waits; raises Throttled after the last retry.
+    Statements are independent of each other. Throttled ones are retried with backoff; raises Throttled after the last attempt.
     """
     codes = _codes(statements)
     for number in range(TRIES - 1):

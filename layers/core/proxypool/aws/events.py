@@ -1,4 +1,4 @@
-"""What the pool tells the world, on its EventBridge bus. Each has a JSON schema and a sample in `events/bus/`."""
+"""Events on the pool's EventBridge bus. Each has a JSON schema with an example in `events/bus/`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EVENTS_PER_CALL = 10
 
 
 class Event(StrEnum):
-    """The detail types."""
+    """The events by their detail type."""
 
     NEW_BATCH = "proxy.new_batch"
     POOL_LOW = "proxy.pool_low"
@@ -29,18 +29,18 @@ class Event(StrEnum):
 
 
 def publish(bus: str, event: Event, detail: Mapping[str, Any]) -> bool:
-    """Puts one event on the bus. The pool goes on where the bus refuses it: False, and an error in the log."""
+    """Publishes one event. False if the bus rejected it, which is logged as an error."""
     return publish_many(bus, [(event, detail)])
 
 
-def publish_many(bus: str, told: Sequence[tuple[Event, Mapping[str, Any]]]) -> bool:
-    """Puts up to ten events on the bus by one call; False where it refused one, with an error in the log for each."""
+def publish_many(bus: str, events: Sequence[tuple[Event, Mapping[str, Any]]]) -> bool:
+    """Publishes up to ten events in one call. False if the bus rejected one; each rejected one is logged as an error."""
     entries = [
         {"EventBusName": bus, "Source": SOURCE, "DetailType": event.value, "Detail": json.dumps(detail)}
-        for event, detail in told
+        for event, detail in events
     ]
-    answer = aws.client("events").put_events(Entries=entries)
-    for (event, _), entry in zip(told, answer["Entries"], strict=True):
+    response = aws.client("events").put_events(Entries=entries)
+    for (event, _), entry in zip(events, response["Entries"], strict=True):
         if "ErrorCode" in entry:
-            log.error("event refused", event_type=event.value, error=entry["ErrorCode"])
-    return not answer.get("FailedEntryCount")
+            log.error("event rejected", event_type=event.value, error=entry["ErrorCode"])
+    return not response.get("FailedEntryCount")

@@ -1,4 +1,4 @@
-"""The state table, a key-value store: settings, gauges, results of runs, cursors, counters, marks, the epoch."""
+"""The state table, a key-value store: operator settings, gauges, task results, cursors, counters, flags, the epoch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, took
+from proxypool.aws.dynamodb import bind, find, try_write
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
 REBUILD_WANTED = "rebuild_wanted"  # the operator requested a rebuild of the index
-SETTINGS_CACHE_SECONDS = 30  # how old the settings that a function uses may be
+SETTINGS_CACHE_SECONDS = 30  # maximum age of the operator settings that a function uses
 
 
 class StateItem(Model):
-    """A row: a JSON value and a counter under a name, and when it expires (epoch seconds)."""
+    """A row: a JSON value and counters under a name; `expires_at` in epoch seconds."""
 
     name = UnicodeAttribute(hash_key=True)
     value = JSONAttribute(null=True)
@@ -30,30 +30,30 @@ class StateItem(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The state table. Reads are consistent and treat an item past its TTL as absent."""
+class StateTable:
+    """Access to the state table. Reads are consistent and treat an item past its TTL as absent."""
 
     table_name: str
 
     def get(self, name: str) -> Any:
-        """The value, or None if there is none (any more)."""
+        """The value, or None if it does not exist or has expired."""
         item = find(self._model, name)
-        return None if item is None or _is_over(item) else item.value
+        return None if item is None or _is_expired(item) else item.value
 
     def get_many(self, names: Iterable[str]) -> dict[str, Any]:
-        """The values of up to 100 names, read in one call, of those that exist."""
-        found = self._model.batch_get(list(names), consistent_read=True)
-        return {item.name: item.value for item in found if not _is_over(item)}
+        """The existing values of up to 100 names, read in one call."""
+        items = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: item.value for item in items if not _is_expired(item)}
 
     def put(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> None:
         """Sets the value; it expires after `ttl_seconds`."""
         self._model(name, value=value, expires_at=_expiry(ttl_seconds)).save()
 
     def put_if_absent(self, name: str, value: Any, *, ttl_seconds: int | None = None) -> bool:
-        """Sets the value if there is none (or it has expired); False if there is one."""
+        """Sets the value if it does not exist or has expired; returns False otherwise."""
         item = self._model(name, value=value, expires_at=_expiry(ttl_seconds))
-        free = StateItem.name.does_not_exist() | (StateItem.expires_at <= clock.epoch(clock.now()))
-        return took(lambda: item.save(condition=free))
+        is_free = StateItem.name.does_not_exist() | (StateItem.expires_at <= clock.epoch(clock.now()))
+        return try_write(lambda: item.save(condition=is_free))
 
     def add(self, name: str, amount: float, *, ttl_seconds: int | None = None) -> float:
         """Adds to a counter and returns its new value."""
@@ -74,17 +74,17 @@ class State:
         return int(item.asked or 0), int(item.failed or 0)
 
     def number(self, name: str) -> float:
-        """A counter's value, 0 if there is none."""
+        """The value of a counter, 0 if it does not exist."""
         item = find(self._model, name)
-        return 0.0 if item is None or _is_over(item) else float(item.number or 0)
+        return 0.0 if item is None or _is_expired(item) else float(item.number or 0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
-        """The counters of these names, of those that exist; 100 a call."""
-        found = self._model.batch_get(list(names), consistent_read=True)
-        return {item.name: float(item.number or 0) for item in found if not _is_over(item)}
+        """The existing counters of these names, read 100 per call."""
+        items = self._model.batch_get(list(names), consistent_read=True)
+        return {item.name: float(item.number or 0) for item in items if not _is_expired(item)}
 
     def delete(self, name: str) -> None:
-        """Removes a name; does nothing if there is none."""
+        """Deletes an item; idempotent."""
         self._model(name).delete()
 
     @property
@@ -92,24 +92,24 @@ class State:
         return bind(StateItem, self.table_name)
 
 
-_seen: dict[str, tuple[float, dict[str, Any]]] = {}
+_settings_cache: dict[str, tuple[float, dict[str, Any]]] = {}
 
 
-def operator_settings(state: State) -> dict[str, Any]:
-    """The settings of PATCH /settings, at most 30 s old."""
-    at, value = _seen.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
-    if time.monotonic() - at >= SETTINGS_CACHE_SECONDS:
+def operator_settings(state: StateTable) -> dict[str, Any]:
+    """The settings of PATCH /settings, cached for 30 seconds."""
+    loaded_at, value = _settings_cache.get(state.table_name, (-SETTINGS_CACHE_SECONDS, {}))
+    if time.monotonic() - loaded_at >= SETTINGS_CACHE_SECONDS:
         value = state.get(SETTINGS) or {}
-        _seen[state.table_name] = (time.monotonic(), value)
+        _settings_cache[state.table_name] = (time.monotonic(), value)
     return value
 
 
-def is_paused(state: State) -> bool:
-    """Whether the operator paused the pool (the kill switch)."""
+def is_paused(state: StateTable) -> bool:
+    """True if the operator paused the pool (kill switch)."""
     return bool(operator_settings(state).get("paused"))
 
 
-def _is_over(item: StateItem) -> bool:
+def _is_expired(item: StateItem) -> bool:
     return item.expires_at is not None and item.expires_at <= clock.epoch(clock.now())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.prune import Pruner
 from proxypool.checks.sweep import Sweep
 from proxypool.checks.table import ChecksTable
@@ -34,5 +34,5 @@ def _checks(settings: Settings) -> ChecksTable:
     return ChecksTable(settings.need("checks_table"))
 
 
-def _state(settings: Settings) -> State:
-    return State(settings.need("state_table"))
+def _state(settings: Settings) -> StateTable:
+    return StateTable(settings.need("state_table"))

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from proxypool import clock
 from proxypool.aws.events import Event, publish
-from proxypool.aws.state import FROZEN, State
+from proxypool.aws.state import FROZEN, StateTable
 from proxypool.checks.check import Check, Verdict
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
@@ -59,7 +59,7 @@ def removes_from_ready(record: ProxyRecord, check: Check) -> bool:
 class Freezer:
     """Starts and ends the freeze of one deployment, by the failures of a batch and of its sweeps."""
 
-    state: State
+    state: StateTable
     settings: Settings
 
     def update(self, results: Iterable[tuple[str, ProxyRecord, Check]], now: datetime) -> bool:
@@ -109,8 +109,8 @@ class Freezer:
         return total.checked >= self.settings.freeze_min_asked and total.percent < self.settings.thaw_percent
 
     def _freeze(self, sweep_id: str, total: FailureCount, now: datetime) -> None:
-        detail = {"asked": total.checked, "failed": total.failed, "at": clock.iso(now)}
+        detail = {"checked": total.checked, "failed": total.failed, "at": clock.iso(now)}
         if self.state.put_if_absent(FROZEN, {"sweep_id": sweep_id, **detail}):
             count(Metric.SCORES_FROZEN)
-            log.error("scores frozen", asked=total.checked, failed=total.failed)
+            log.error("scores frozen", checked=total.checked, failed=total.failed)
             publish(self.settings.need("event_bus"), Event.SCORES_FROZEN, detail)

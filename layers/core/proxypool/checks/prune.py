@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.checks.rules.retention import is_prunable, prunable_checks
 from proxypool.checks.table import ChecksTable
 from proxypool.config.settings import Settings
@@ -28,7 +28,7 @@ class Pruner:
 
     proxies: ProxyTable
     checks: ChecksTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def prune_dead_proxies(self, *, now: datetime, seconds_left: Callable[[], float]) -> dict[str, int]:

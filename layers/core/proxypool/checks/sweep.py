@@ -10,7 +10,7 @@ from typing import Any, Final
 from proxypool import clock
 from proxypool.aws import queues
 from proxypool.aws.queues import ValidateMessage
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import due_shards
@@ -67,7 +67,7 @@ class Sweep:
     """Sweeps of one deployment."""
 
     proxies: ProxyTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def sweep(self, *, now: datetime, run_id: str, seconds_left: Callable[[], float]) -> dict[str, int]:

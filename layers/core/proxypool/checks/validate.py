@@ -17,7 +17,7 @@ from proxypool import clock
 from proxypool.aws import queues
 from proxypool.aws.events import Event, publish
 from proxypool.aws.queues import ValidateMessage
-from proxypool.aws.state import State, operator_settings
+from proxypool.aws.state import StateTable, operator_settings
 from proxypool.checks.batch import Batch, BatchResult
 from proxypool.checks.check import Check, Reason, Verdict
 from proxypool.checks.freeze import Freezer
@@ -56,7 +56,7 @@ class Validator:
 
     proxies: ProxyTable
     checks: ChecksTable
-    state: State
+    state: StateTable
     settings: Settings
     now: Callable[[], datetime] = clock.now
 

@@ -1,1 +1,1 @@
-"""The service's own commands of `proxypool`: those that need more than the API. The client holds the others."""
+"""The commands of `proxypool` that need more than the API; the others are in proxypool_client.cli."""

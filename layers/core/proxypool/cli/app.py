@@ -1,4 +1,4 @@
-"""What the service adds to the command `proxypool`: the local stack, deployed stacks, trying a list, the farm, the judge."""
+"""The commands that the service adds to `proxypool`: local and deployed stacks, `sources test`, the farm and the judge."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proxypool.cli.stack import stack_app
 from proxypool.local.commands import local_app
 
 app = typer.Typer()
-judge = typer.Typer(help="The echo service that checks request.", no_args_is_help=True)
+judge = typer.Typer(help="The echo server that checks send their requests to.", no_args_is_help=True)
 app.add_typer(local_app)
 app.add_typer(stack_app)
 app.add_typer(settings_app, name="settings")
@@ -25,42 +25,45 @@ app.add_typer(judge, name="judge")
 
 @sources.command("test")
 def try_source(
-    location: Annotated[str, typer.Argument(help="A URL or a file.")],
-    parser: Annotated[str, typer.Option(help="A format; json:path.to.rows selects a part of a document.")] = "auto",
-    protocol: Annotated[str, typer.Option(help="Protocol of rows that name none.")] = "http",
-    allow_http: Annotated[bool, typer.Option("--allow-http", help="The URL may be plain http.")] = False,
-    allow_private: Annotated[bool, typer.Option("--allow-private", help="Accept private and loopback proxies.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Show all proxies, not ten.")] = False,
+    location: Annotated[str, typer.Argument(help="The list: a URL or a file.")],
+    parser: Annotated[str, typer.Option(help="Format of the list; json:path.to.rows selects a part of a JSON document.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="Protocol of rows without one.")] = "http",
+    allow_http: Annotated[bool, typer.Option("--allow-http", help="Allow a plain http URL.")] = False,
+    allow_private: Annotated[bool, typer.Option("--allow-private", help="Allow private and loopback addresses.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Show all proxies instead of ten.")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Show which proxies a list would yield. Nothing is stored, and no stack is needed."""
+    """Show the proxies in a list. Nothing is stored, and no stack is needed."""
     from proxypool.sources import preview
 
     with client_errors(as_json):
         try:
-            result = preview.try_out(
+            result = preview.preview_location(
                 location,
                 parser=parser,
                 protocol=protocol,
                 allow_http=allow_http,
                 allow_private=allow_private,
-                every=every,
+                keep_all=every,
             )
-        except preview.Unusable as error:
+        except preview.PreviewFailed as error:
             fail(Exit.USAGE, str(error), as_json)
     typer.echo(json.dumps(result.as_json()) if as_json else "\n".join(result.lines()))
 
 
 @app.command()
 def farm(
-    size: Annotated[int, typer.Option("-n", "--size", help="How many proxies.")] = 64,
-    mix: Annotated[str, typer.Option(help="For example fast=5,liar=1; or all kinds alike.")] = "all",
-    seed: Annotated[int, typer.Option(help="The same seed makes the same farm.")] = 1,
+    size: Annotated[int, typer.Option("-n", "--size", help="Number of proxies.")] = 64,
+    mix: Annotated[str, typer.Option(help="Shares of kinds, e.g. fast=5,liar=1; all: equal shares of all kinds.")] = "all",
+    seed: Annotated[int, typer.Option(help="The same seed creates the same farm.")] = 1,
     folder: Annotated[Path, typer.Option("--state", help="Folder for farm.json, the list and the certificates.")] = Path(".farm"),
     key_file: Annotated[Path | None, typer.Option(help="File with the key that signs the judge's responses.")] = None,
-    one_address: Annotated[bool, typer.Option(help="All on 127.0.0.1, one port each, as macOS needs.")] = False,
+    one_address: Annotated[bool, typer.Option("--one-address", help="All proxies on 127.0.0.1, each on its own port (macOS).")] = False,
 ) -> None:  # fmt: skip
-    """Run good and hostile proxies on loopback until Ctrl-C, with a manifest of their behavior, to try a checker against."""
+    """Run a farm of test proxies on loopback until Ctrl-C.
+
+    It has working, broken and hostile ones; farm.json lists them with the correct check results.
+    """
     from proxypool.local.farm.server import serve_command
 
     try:
@@ -71,14 +74,17 @@ def farm(
 
 @judge.command("serve")
 def serve_judge(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 selects a free port.")] = 8790,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 selects a free one.")] = 8790,
     key_file: Annotated[
-        Path | None, typer.Option(help="File with the key that signs responses; without it they are unsigned.")
+        Path | None, typer.Option(help="File with the key that signs the responses; default: unsigned.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Serve a judge over plain HTTP until Ctrl-C: it returns what it sees of a request."""
+    """Run a judge over plain HTTP until Ctrl-C.
+
+    It responds with the address and headers of each request.
+    """
     from proxypool.local.farm.judge_server import serve_command
 
     if key_file and not key_file.is_file():

@@ -1,4 +1,4 @@
-"""The dead-letter queues: their messages, why each failed, and sending them back (redrive)."""
+"""The dead-letter queues: their messages, the reason of each failure, and redrive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxypool import aws
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.tasks.retry import reason_name
 
 VISIBILITY_SECONDS = 30  # how long a received message is hidden from other consumers
@@ -16,17 +16,17 @@ MESSAGES_PER_CALL = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A queue, its dead-letter queue, and the table that has the reasons."""
+    """A queue, its dead-letter queue, and the table with the reasons."""
 
     name: str
     url: str
     dead_letter_url: str
-    state: State
+    state: StateTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A message that failed for good; `reason` is that of its last attempt, "" if unknown."""
+    """A message that failed permanently; `reason` is that of its last attempt, "" if unknown."""
 
     queue: Queue
     message_id: str
@@ -37,7 +37,7 @@ class DeadLetter:
 
 def queues_from(outputs: Mapping[str, str]) -> list[Queue]:
     """The queues of a stack, from its outputs."""
-    state = State(outputs["StateTable"])
+    state = StateTable(outputs["StateTable"])
     return [
         Queue(
             name=name,
@@ -73,7 +73,7 @@ def redrive(queues: Sequence[Queue], *, limit: int = 1_000) -> int:
 
 
 def as_json(message: DeadLetter) -> dict[str, Any]:
-    """A message as the command line shows it. Bodies hold ids, never secrets."""
+    """A message for the command line. Bodies contain ids, but no secrets."""
     return {
         "queue": message.queue.name,
         "message_id": message.message_id,
@@ -85,21 +85,21 @@ def as_json(message: DeadLetter) -> dict[str, Any]:
 def _receive(queue: Queue, limit: int) -> Iterator[DeadLetter]:
     seen: set[str] = set()
     while len(seen) < limit:
-        found = aws.client("sqs").receive_message(
+        response = aws.client("sqs").receive_message(
             QueueUrl=queue.dead_letter_url,
             MaxNumberOfMessages=min(MESSAGES_PER_CALL, limit - len(seen)),
             VisibilityTimeout=VISIBILITY_SECONDS,
         )
-        fresh = [message for message in found.get("Messages", []) if message["MessageId"] not in seen]
+        fresh = [message for message in response.get("Messages", []) if message["MessageId"] not in seen]
         if not fresh:
             return
         for message in fresh:
             seen.add(message["MessageId"])
-            kept = queue.state.get(reason_name(message["MessageId"])) or {}
+            item = queue.state.get(reason_name(message["MessageId"])) or {}
             yield DeadLetter(
                 queue=queue,
                 message_id=message["MessageId"],
                 body=message["Body"],
-                reason=str(kept.get("reason", "")),
+                reason=str(item.get("reason", "")),
                 receipt=message["ReceiptHandle"],
             )

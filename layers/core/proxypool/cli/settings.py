@@ -1,4 +1,4 @@
-"""`proxypool settings`: the settings that a deployment runs with, and the check of a text before it is deployed."""
+"""`proxypool settings`: shows the settings of a deployment, and checks new ones before they are deployed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PARAMETER: Final = "Overrides"
 _USERINFO: Final = re.compile(r"(?<=://)[^/@]*@")
 
 settings_app = typer.Typer(
-    help="The settings of a deployment (docs/configuration.md); the operator's (PATCH /settings) are not among them.",
+    help="Show or check the settings of a deployment.\n\nThey are documented in docs/configuration.md. Settings of the API (PATCH /settings) are not included.",
     invoke_without_command=True,
 )
 
 
 @settings_app.callback()
 def show_settings(context: typer.Context, stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
-    """Print what a deployment runs with: each setting and parameter, and whether it is a default, an override or a parameter."""
+    """Show each setting and parameter of a deployment, with its value, unit and source (default, override or parameter)."""
     if context.invoked_subcommand:
         return
     from proxypool.cli import stack_access
@@ -41,10 +41,10 @@ def show_settings(context: typer.Context, stack: Stack = "", region: Region = ""
 
 @settings_app.command("check")
 def check_text(
-    text: Annotated[str, typer.Argument(help="Of the parameter Overrides, e.g. sweep_page=100,owner_quota=50.")],
+    text: Annotated[str, typer.Argument(help="Value of the parameter Overrides, e.g. sweep_page=100,owner_quota=50.")],
     as_json: Json = False,
 ) -> None:
-    """Check settings offline, before a deploy; one line per error."""
+    """Check settings offline before a deploy. Prints one line per error."""
     from proxypool.cli.settings_check import check
 
     problems = check(text)

@@ -1,4 +1,4 @@
-"""Checks the text of the parameter `Overrides` before a deploy: each pair by itself, and settings that depend on each other."""
+"""Checks the text of the parameter `Overrides` before a deploy: each pair, and settings that depend on each other."""
 
 from __future__ import annotations
 

@@ -16,28 +16,31 @@ LIST_LIMIT = 100  # messages of each queue
 DAY = "%Y-%m-%d"
 
 Stack = Annotated[
-    str, typer.Option(envvar="PROXYPOOL_STACK", help="A deployed stack's name; else the local one of this folder.")
+    str,
+    typer.Option(envvar="PROXYPOOL_STACK", help="Name of a deployed stack; default: the local stack of this folder."),
 ]
-Region = Annotated[str, typer.Option(help="Of the deployed stack; else AWS_REGION.")]
+Region = Annotated[str, typer.Option(help="AWS region of the deployed stack; default: AWS_REGION.")]
 
 stack_app = typer.Typer()
-dlq = typer.Typer(help="Messages that failed for good (dead-letter queues).", no_args_is_help=True)
+dlq = typer.Typer(help="Dead-letter queues: messages that failed permanently.", no_args_is_help=True)
 stack_app.add_typer(dlq, name="dlq")
 
 
 @stack_app.command("export")
 def export_ledger(
     first: Annotated[
-        datetime | None, typer.Option("--from", formats=[DAY], help="The first day (UTC); none: all that is kept.")
+        datetime | None, typer.Option("--from", formats=[DAY], help="First day (UTC); default: that of the oldest record.")
     ] = None,
-    last: Annotated[datetime | None, typer.Option("--to", formats=[DAY], help="The last day (UTC).")] = None,
-    owner: Annotated[str, typer.Option(help="Of this owner only.")] = "",
-    out: Annotated[Path | None, typer.Option(help="A file; none: stdout.")] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="CSV, not a JSON object a line.")] = False,
+    last: Annotated[datetime | None, typer.Option("--to", formats=[DAY], help="Last day (UTC); default: today.")] = None,
+    owner: Annotated[str, typer.Option(help="Only leases of this owner.")] = "",
+    out: Annotated[Path | None, typer.Option(help="File to write; default: stdout.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of JSON Lines.")] = False,
     stack: Stack = "", region: Region = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Write the audit records of leases: who had which proxy for which target, when, with what outcome. It reads the whole
-    ledger, page by page."""
+    """Export the lease ledger.
+
+    A record has owner, proxy, target, times and outcome of a lease. Reads the whole table.
+    """
     from proxypool import clock
     from proxypool.cli import stack_access
     from proxypool.leases.ledger import export
@@ -59,13 +62,16 @@ def export_ledger(
 
 @dlq.command("list")
 def list_dead_letters(stack: Stack = "", region: Region = "", as_json: Json = False) -> None:
-    """Show the messages in the dead-letter queues, with their reasons."""
+    """List the messages in the dead-letter queues.
+
+    Columns: queue, message id, body, reason of the failure.
+    """
     from proxypool.cli import dead_letters, stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         queues = dead_letters.queues_from(stack_access.outputs(stack, region))
-        found = [dead_letters.as_json(one) for one in dead_letters.peek(queues, limit=LIST_LIMIT)]
-    table({"messages": found}, "messages", ("queue", "message_id", "body", "reason"), as_json)
+        messages = [dead_letters.as_json(message) for message in dead_letters.peek(queues, limit=LIST_LIMIT)]
+    table({"messages": messages}, "messages", ("queue", "message_id", "body", "reason"), as_json)
 
 
 @dlq.command()
@@ -74,13 +80,13 @@ def redrive(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     stack: Stack = "", region: Region = "", as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Send the messages of the dead-letter queues back to their queues."""
+    """Move the messages of the dead-letter queues back to their queues."""
     from proxypool.cli import dead_letters, stack_access
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         queues = dead_letters.queues_from(stack_access.outputs(stack, region))
         if stack and not yes:
-            _confirm(f"Redrive up to {limit} messages of each queue of {stack}?", as_json)
+            _confirm(f"Redrive up to {limit} messages per queue of {stack}?", as_json)
         show({"redriven": dead_letters.redrive(queues, limit=limit)}, as_json)
 
 

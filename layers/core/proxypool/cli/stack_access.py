@@ -1,6 +1,6 @@
-"""The stack that a command works on, for commands that need more than the API: a deployed one by name, else the local one.
+"""Access to a deployed stack by name, or to the local one, for commands that need AWS besides the API.
 
-Either is known by its CloudFormation outputs. Errors of AWS become one line and an exit code.
+Errors of AWS become one line and an exit code.
 """
 
 from __future__ import annotations
@@ -47,46 +47,46 @@ UNUSABLE: Final = (
 
 
 class NoStack(NoPool):
-    """There is no stack of that name in that account and region."""
+    """The account and region have no stack of that name."""
 
 
 def outputs(stack: str, region: str) -> Mapping[str, str]:
-    """The outputs of a deployed stack, or, without a name, of the local one; this process's AWS clients lead there.
+    """The outputs of a deployed stack, or of the local one if the name is empty; configures this process's AWS clients for it.
 
-    Raises NoPool where no local stack runs, NoStack, or what botocore raises.
+    Raises NoPool if no local stack runs, NoStack, or an error of botocore.
     """
     if not stack:
         return _local()
-    return {output["OutputKey"]: output["OutputValue"] for output in _described(stack, region).get("Outputs", [])}
+    return {output["OutputKey"]: output["OutputValue"] for output in _describe(stack, region).get("Outputs", [])}
 
 
 def parameters(stack: str, region: str) -> Mapping[str, str]:
-    """The parameters that a deployed stack, or without a name the local one, was created or updated with; raises as `outputs`."""
+    """The parameters of a deployed stack, or of the local one if the name is empty; raises the same errors as `outputs`."""
     if not stack:
         _local()
-    found = _described(stack or STACK_NAME, region)
-    return {parameter["ParameterKey"]: parameter["ParameterValue"] for parameter in found.get("Parameters", [])}
+    description = _describe(stack or STACK_NAME, region)
+    return {parameter["ParameterKey"]: parameter["ParameterValue"] for parameter in description.get("Parameters", [])}
 
 
-def _described(stack: str, region: str) -> Any:
+def _describe(stack: str, region: str) -> Any:
     if region:
         os.environ.update(AWS_REGION=region, AWS_DEFAULT_REGION=region)
     try:
-        (found,) = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
+        (description,) = aws.client("cloudformation").describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
         if "does not exist" in error.response["Error"].get("Message", ""):
-            raise NoStack(f"there is no stack {stack} in this account and region") from error
+            raise NoStack(f"stack {stack} does not exist in this account and region") from error
         raise
-    return found
+    return description
 
 
 def _local() -> Mapping[str, str]:
     file = find_stack()
     if file is None:
-        raise NoPool("no stack runs in this folder: name a deployed one with --stack")
-    found = read_stack(file)
-    os.environ.update(credentials(found["access_key"]), AWS_ENDPOINT_URL=found["endpoint_url"])
-    outputs: Mapping[str, str] = found["outputs"]
+        raise NoPool("no stack is running in this folder; use --stack for a deployed one")
+    local = read_stack(file)
+    os.environ.update(credentials(local["access_key"]), AWS_ENDPOINT_URL=local["endpoint_url"])
+    outputs: Mapping[str, str] = local["outputs"]
     return outputs
 
 
@@ -112,7 +112,7 @@ def aws_errors(as_json: bool) -> Iterator[None]:
     except BotoCoreError as error:
         fail(Exit.FAILED, str(error), as_json)
     except KeyError as error:
-        fail(Exit.FAILED, f"the stack has no output {error}: it is not a proxy pool", as_json)
+        fail(Exit.FAILED, f"the stack has no output {error}; is it a proxy pool?", as_json)
 
 
 def _failed(text: str, code: str | None, as_json: bool) -> NoReturn:

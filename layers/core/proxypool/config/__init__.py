@@ -1,1 +1,1 @@
-"""The settings of a deployment: one table, the overrides, their checks and the time limits of the template."""
+"""Settings of a deployment: their table, overrides, validation, and the time limits of the template."""

@@ -1,7 +1,7 @@
 """The text of the template's parameter `Overrides`: `sweep_page=100,check_skip=integrity_https+targets`.
 
 Pairs are separated by commas, the items of a list by `+`; every other character that is not in `RAW` is percent-encoded (RFC
-3986: a comma is `%2C`). Nothing in it needs quotes in a shell, in samconfig.toml or in `sam deploy --parameter-overrides`.
+3986; a comma is `%2C`). Nothing in it needs quotes in a shell, in samconfig.toml or in `sam deploy --parameter-overrides`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from urllib.parse import quote, unquote
 MAX_CHARS: Final = 1_300  # with all other variables below the 4 KB of a Lambda environment (a test adds them up)
 BETWEEN_PAIRS: Final = ","
 BETWEEN_ITEMS: Final = "+"
-RAW: Final = "[A-Za-z0-9._~:/@%#=-]"  # characters of a text that stand for themselves, `%` as the beginning of `%2C`
+RAW: Final = "[A-Za-z0-9._~:/@%#=-]"  # unescaped characters of a text, and `%` for escapes like `%2C`
 _NOT_QUOTED: Final = "._~:/@#=-"
 _BROKEN_ESCAPE: Final = "%(?![0-9A-Fa-f]{2})"
 
 Value = bool | int | float | str | tuple[str, ...]
 
 
-class Setting(NamedTuple):  # a dataclass would add to the cold start of `lease`
+class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lease`
     """One row of the table of settings. The type of `default` is the type of the setting.
 
-    `low` and `high` bound numbers; `choices` are the only texts, or items of a list, that are valid; `pattern` is a regular
+    `low` and `high` are the bounds of a number; `choices` are the valid texts, or items of a list; `pattern` is a regular
     expression for a text, or for each item of a list, after decoding. `unit` is for the documentation, "" where there is none.
     """
 
@@ -52,7 +52,7 @@ class Setting(NamedTuple):  # a dataclass would add to the cold start of `lease`
 
     @property
     def allowed(self) -> str:
-        """What is valid, in words: `1 to 900`, `strict or availability`, `a list`."""
+        """The valid values, for documentation: `1 to 900`, `strict or availability`, `a list`."""
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, int | float):
@@ -62,7 +62,7 @@ class Setting(NamedTuple):  # a dataclass would add to the cold start of `lease`
         return "a list" if isinstance(self.default, tuple) else "a text"
 
     def read(self, text: str) -> Value:
-        """The value of an override. Raises ValueError, whose text says what is valid."""
+        """The value of an override. Raises ValueError with a message for the user."""
         if not re.fullmatch(self.shape, text) or re.search(_BROKEN_ESCAPE, text):
             raise ValueError(f"{text!r} is not {self._expected()}")
         if isinstance(self.default, bool):

@@ -1,7 +1,7 @@
-"""The table of settings: the one home of each name, default, range, unit and description. Read once per process.
+"""The table of settings: name, default, range, unit and description of each. Read once per process.
 
-A field made by `_given` has an environment variable of its own, because the template knows its value (a table, a queue, a URL). All
-others are settings of the deployment: the template passes its parameter `Overrides` to every function as one variable. The
+A field made by `_environment` has a separate environment variable, because the template sets its value (a table, a queue, a URL). All
+others are settings of the deployment: the template passes its parameter `Overrides` to each function as one variable. The
 operator's settings (`PATCH /settings`: pause, quotas, target rules) are not here: they are data, changed without a deploy.
 
 `make configuration` writes docs/configuration.md and the pattern of the parameter from this table.
@@ -21,11 +21,11 @@ from proxypool.errors import ConfigurationError
 OVERRIDES: Final = "OVERRIDES"
 _ROW: Final = "setting"
 _DAY: Final = 86_400
-_PAGE_THAT_NEVER_CHANGES: Final = "https?://[^# ]+#[0-9a-fA-F]{64}"
+_CANARY_URL: Final = "https?://[^# ]+#[0-9a-fA-F]{64}"
 _URL: Final = "http://[^# ]+"
 
 
-def _given(default: str = "") -> Any:
+def _environment(default: str = "") -> Any:
     return field(default=default)
 
 
@@ -46,31 +46,31 @@ _keep = partial(_number, "Retention")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # the cold start of `lease` pays for the rest
 class Settings:
-    """The settings of one deployment. A given text is "" for a function that does without it."""
+    """The settings of one deployment. A text without a default is "" in functions that do not need it."""
 
     # fmt: off
-    sources_table: str = _given()
-    proxies_table: str = _given()
-    checks_table: str = _given()
-    leases_table: str = _given()
-    state_table: str = _given()
-    jobs_table: str = _given()
-    scrape_queue_url: str = _given()
-    validate_queue_url: str = _given()
-    fetch_queue_url: str = _given()
-    event_bus: str = _given()
-    bodies_bucket: str = _given()
-    source_bucket: str = _given()  # the operator's own bucket, for sources of kind s3
-    expire_leases_function: str = _given()
-    api_url: str = _given()  # this pool's own API: fetch_page leases there
-    worker_role_id: str = _given()  # IAM id of the one role that may act for other owners (X-On-Behalf-Of)
-    pool: str = _given("main")
-    redis_url: str = _given()  # redis:// or rediss://; the other nodes of a cluster are discovered
-    cache_user: str = _given()  # IAM user of the cache; "": no authentication by token
-    cache_name: str = _given()  # the name that the cache's token is signed for
-    judge_url: str = _given()  # http:// URLs by commas; `none`: judge_echo_urls only
-    judge_https_url: str = _given()  # the same judges by https://, in the same order
-    judge_secret_arn: str = _given()  # Secrets Manager: the key that signs answers; "": answers are unsigned
+    sources_table: str = _environment()
+    proxies_table: str = _environment()
+    checks_table: str = _environment()
+    leases_table: str = _environment()
+    state_table: str = _environment()
+    jobs_table: str = _environment()
+    scrape_queue_url: str = _environment()
+    validate_queue_url: str = _environment()
+    fetch_queue_url: str = _environment()
+    event_bus: str = _environment()
+    bodies_bucket: str = _environment()
+    source_bucket: str = _environment()  # the operator's own bucket, for sources of kind s3
+    expire_leases_function: str = _environment()
+    api_url: str = _environment()  # URL of the API, where fetch_page leases
+    worker_role_id: str = _environment()  # IAM id of the one role that may act for other owners (X-On-Behalf-Of)
+    pool: str = _environment("main")
+    redis_url: str = _environment()  # redis:// or rediss://; the other nodes of a cluster are discovered
+    cache_user: str = _environment()  # IAM user of the cache; "": no authentication by token
+    cache_name: str = _environment()  # the name that the cache's token is signed for
+    judge_url: str = _environment()  # http:// URLs by commas; `none`: judge_echo_urls only
+    judge_https_url: str = _environment()  # the same judges by https://, in the same order
+    judge_secret_arn: str = _environment()  # Secrets Manager: the key that signs answers; "": answers are unsigned
 
     scrape_timeout_seconds: int = _scrape(30, 1, 300, "seconds",
         "Time limit of one whole fetch of a list, redirects included.")
@@ -131,7 +131,7 @@ class Settings:
         "Echo services of other people, e.g. `http://httpbin.org/get`; their verdicts are unsigned.", pattern=_URL)
     canary_urls: tuple[str, ...] = _setting("Validation", (),
         "Pages that never change, as `URL#SHA-256`, fetched besides the judges' own canary.",
-        pattern=_PAGE_THAT_NEVER_CHANGES)
+        pattern=_CANARY_URL)
     geo_database: tuple[str, ...] = _setting("Validation", (),
         "Paths of MaxMind databases in a layer; without one, an exit's location is what the judge sees.")
     judge_ca_file: str = _setting("Validation", "",
@@ -174,7 +174,7 @@ class Settings:
     fetch_retry_seconds: int = _job(30, 0, 3_600, "seconds",
         "Backoff before the first retry; it doubles with each further one.")
 
-    # A list may bring a removed proxy back, which is then removed again after as many days at the earliest: at least 7.
+    # A list may add a removed proxy again, which is then removed after this many days at the earliest; minimum 7.
     dead_retention_days: int = _keep(30, 7, 3_650, "days", "A proxy that was dead for this long is removed.")
     check_retention_days: int = _keep(7, 1, 365, "days",
         "A check that is older is deleted, unless it is one of the newest `check_keep` of its proxy.")
@@ -185,7 +185,7 @@ class Settings:
     # fmt: on
 
     def need(self, name: str) -> str:
-        """The value of a text field that the caller cannot do without; raises ConfigurationError when it is empty."""
+        """The value of a required text field; raises ConfigurationError if it is empty."""
         value = getattr(self, name)
         if not isinstance(value, str) or not value:
             raise ConfigurationError(name.upper())
@@ -193,18 +193,18 @@ class Settings:
 
 
 ROWS: Final[Mapping[str, Setting]] = {item.name: item.metadata[_ROW] for item in fields(Settings) if item.metadata}
-"""The settings that `Overrides` may name."""
+"""The settings that `Overrides` can set."""
 GIVEN: Final = tuple(item.name for item in fields(Settings) if not item.metadata)
 """The fields that have environment variables of their own."""
 
 
 def overrides(**values: Value) -> str:
-    """The text of `Overrides` for these settings. Raises KeyError for a name that is none."""
+    """The text of `Overrides` for these settings. Raises KeyError for an unknown name."""
     return write({name: value for name, value in values.items() if ROWS[name]})
 
 
 def read(environment: Mapping[str, str]) -> tuple[Settings, list[str]]:
-    """Settings from an environment, and a line for each override that is ignored: its setting has the default."""
+    """Reads settings from environment variables; also returns a message for each override that is ignored in favor of the default."""
     values, problems = parse(environment.get(OVERRIDES, ""), ROWS)
     given: dict[str, Any] = {name: environment[name.upper()] for name in GIVEN if name.upper() in environment}
     return Settings(**given, **values), problems  # type: ignore[arg-type]
@@ -213,15 +213,15 @@ def read(environment: Mapping[str, str]) -> tuple[Settings, list[str]]:
 @cache
 def settings() -> Settings:
     """The settings of this process, read on the first call (never at import)."""
-    found, problems = read(os.environ)
+    config, problems = read(os.environ)
     report_ignored(problems)
-    return found
+    return config
 
 
 def report_ignored(problems: Iterable[str]) -> None:
-    """Logs each setting that is ignored, and counts it for the alarm: a function works on with the default."""
+    """Logs and counts each ignored setting; the function continues with the default."""
     for problem in problems:
-        from proxypool.telemetry import Metric, count, flush, log  # only here: the lease function starts without it
+        from proxypool.telemetry import Metric, count, flush, log  # lazy: not part of the cold start of `lease`
 
         log.error("setting ignored, the default is used", problem=problem)
         count(Metric.SETTINGS_IGNORED)

@@ -1,1 +1,1 @@
-"""HTTP on the API side: events in, responses out; callers, operations and their router."""
+"""HTTP of the API: events and responses of API Gateway, callers, operations and their router."""

@@ -1,8 +1,8 @@
-"""A route of the API, stated once: the call, the right it requires, what it reads, what it answers.
+"""Operations: one definition per API route, with its call, required right, parameters and responses.
 
-Each module that answers HTTP keeps a table of operations (`operations.py`). The router answers requests from it, and
-`manage/openapi.py` makes the OpenAPI document from it. `lease` imports this at its cold start: standard library only, and as
-little generated code as possible (a frozen dataclass takes up to a millisecond to make).
+Each room with routes has a table of operations (`operations.py`), from which the router dispatches requests and
+`manage/openapi.py` builds the OpenAPI document. `lease` imports this during its cold start: standard library only, and
+few frozen dataclasses (creating one takes up to a millisecond).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ ANYTHING: Final[Schema] = {}
 
 
 class ApiRequest(Generic[Service]):
-    """One request as an operation's call gets it: the values are read and checked as the operation declares them.
+    """The argument of an operation's call: the request with its values parsed and validated as declared.
 
-    `id` is the {id} of the path, "" without one; `headers` are by their declared names.
+    `id` is the {id} of the path, "" without one; `headers` has the declared names as keys.
     """
 
     __slots__ = ("body", "caller", "headers", "id", "query", "service")
@@ -64,7 +64,7 @@ class ApiRequest(Generic[Service]):
 
 
 class Reply:
-    """The result of a call that may answer with another status than the operation's first one."""
+    """A result with an explicit status, for calls that do not always return the first status of the operation."""
 
     __slots__ = ("body", "status")
 
@@ -75,59 +75,59 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Operation(Generic[Service]):
-    """One route. `right` has no default: a route that does not say who may call it cannot be made."""
+    """One route. `right` has no default, so that no route is open by omission."""
 
     route: str  # e.g. "POST /leases/{id}/renew"
-    name: str  # the operationId, a generated client's method: never changes
+    name: str  # the operationId, a method name of generated clients: never changes
     summary: str
     right: Right
     call: Callable[[ApiRequest[Service]], object]  # returns the body as a JSON value (None for no body), or a Reply
-    answers: Mapping[int, Schema | None]  # by status, the usual success first; None: no body
+    answers: Mapping[int, Schema | None]  # by status, the default first; None: no body
     description: str = ""
-    id_pattern: str = ""  # of the {id} in the path; another id is NotFound before the call
+    id_pattern: str = ""  # regular expression for the {id} of the path; other ids are NotFound
     body: Mapping[str, Field] | None = None
-    body_schema: Schema | None = None  # instead of `body`: any JSON object, which the call checks
+    body_schema: Schema | None = None  # instead of `body`: any JSON object, validated by the call
     is_body_required: bool = True
-    is_partial: bool = False  # the call gets only the members that the body has, not the defaults of the others
+    is_partial: bool = False  # absent members are left out instead of set to their defaults
     max_body_bytes: int = MAX_BODY_BYTES
     query: Mapping[str, Field] = field(default_factory=dict)
     headers: Mapping[str, Field] = field(default_factory=dict)
-    errors: tuple[type[ApiError], ...] = ()  # beside those that follow from the rest
+    errors: tuple[type[ApiError], ...] = ()  # in addition to those that follow from the other fields
 
     def __post_init__(self) -> None:
         if not isinstance(self.right, Right):
             raise TypeError(f"{self.route}: right must be a Right")
         if ("{id}" in self.route) != bool(self.id_pattern):
-            raise ValueError(f"{self.route}: id_pattern belongs to a path with {{id}}")
+            raise ValueError(f"{self.route}: id_pattern is required if and only if the path has {{id}}")
 
     @property
     def method(self) -> str:
-        """In capitals."""
+        """The HTTP method, in upper case."""
         return self.route.partition(" ")[0]
 
     @property
     def path(self) -> str:
-        """The template, with {id} for its variable."""
+        """The path template, e.g. /leases/{id}."""
         return self.route.partition(" ")[2]
 
     @property
     def status(self) -> int:
-        """Of the usual success."""
+        """The default status."""
         return next(iter(self.answers))
 
     @property
     def all_errors(self) -> list[type[ApiError]]:
-        """The errors that it may answer with, by status."""
-        found: list[type[ApiError]] = [Unidentified, Unavailable, *self.errors]
+        """The possible errors, sorted by status."""
+        errors: list[type[ApiError]] = [Unidentified, Unavailable, *self.errors]
         if self.right is Right.OPERATOR:
-            found.append(Forbidden)
+            errors.append(Forbidden)
         if self.id_pattern:
-            found.append(NotFound)
+            errors.append(NotFound)
         if self.body is not None or self.body_schema is not None:
-            found += [NotJson, TooLarge, UnsupportedMediaType, Invalid]
+            errors += [NotJson, TooLarge, UnsupportedMediaType, Invalid]
         elif self.query or self.headers:
-            found.append(Invalid)
-        return sorted(set(found), key=lambda error: (error.status, error.type))
+            errors.append(Invalid)
+        return sorted(set(errors), key=lambda error: (error.status, error.type))
 
 
 def object_(**members: Schema) -> Schema:
@@ -141,22 +141,22 @@ def object_(**members: Schema) -> Schema:
 
 
 def array(schema: Schema) -> Schema:
-    """A list of such values."""
+    """An array of values of this schema."""
     return {"type": "array", "items": dict(schema)}
 
 
 def map_(schema: Schema) -> Schema:
-    """An object of any names, with such values."""
+    """An object with arbitrary names and values of this schema."""
     return {"type": "object", "additionalProperties": dict(schema)}
 
 
 def one_of(*texts: str) -> Schema:
-    """One of these texts."""
+    """An enum of strings."""
     return {"type": "string", "enum": [str(text) for text in texts]}
 
 
 def nullable(schema: Schema) -> Schema:
-    """Such a value, or null."""
+    """A value of this schema, or null."""
     if "type" not in schema:
         return {"oneOf": [dict(schema), {"type": "null"}]}
     out = {**schema, "type": [schema["type"], "null"]}
@@ -164,5 +164,5 @@ def nullable(schema: Schema) -> Schema:
 
 
 def ref(name: str) -> Schema:
-    """A named schema of the document."""
+    """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}

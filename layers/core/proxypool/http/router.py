@@ -1,6 +1,6 @@
-"""Requests to operations: path and method choose a row of the tables, its right is required, its values are read, its call made.
+"""Routes requests to operations: resolves path and method, checks the right, parses the values, calls the operation.
 
-`lease` imports this at its cold start: standard library only.
+`lease` imports this during its cold start: standard library only.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ RETRY_AFTER_SECONDS: Final = 5
 
 
 class Mount(Generic[Service]):
-    """Operations and the object that their calls use; `service` is called once per request that reaches one of them."""
+    """Operations and the factory of their service, which is called once per request."""
 
     def __init__(self, operations: Iterable[Operation[Service]], service: Callable[[], Service]) -> None:
         self.operations = tuple(operations)
         self.service = service
 
     def respond(self, operation: Operation[Service], event: web.Event, caller: Caller, path_id: str) -> web.Response:
-        """The response of one operation; raises ApiError."""
+        """Calls the operation and returns its response; raises ApiError."""
         request = ApiRequest(
             service=self.service(), caller=caller, id=path_id,
             body=_body(operation, event),
@@ -40,7 +40,7 @@ class Mount(Generic[Service]):
 
 
 class Router:
-    """The operations of one function. `admin_scope` is the scope that operators' routes require of a token."""
+    """The routes of one function. `admin_scope` is the token scope that operator routes require."""
 
     def __init__(self, *mounts: Mount[Any], identify: Callable[[web.Event], Caller], admin_scope: str) -> None:
         self._identify = identify
@@ -49,14 +49,13 @@ class Router:
 
     @property
     def operations(self) -> Iterator[Operation[Any]]:
-        """All rows."""
+        """All operations."""
         return (row for _, row, _ in self._rows)
 
     def respond(self, event: web.Event) -> web.Response:
-        """The response of the operation that the request names; raises ApiError: Unidentified, NotFound, MethodNotAllowed, …
+        """Dispatches a request; raises ApiError (Unidentified, NotFound, MethodNotAllowed, …).
 
-        The right is required of the operation that is called, after the path was resolved: no second reading of the path
-        decides about it.
+        The right is checked on the resolved operation, so that it cannot differ from the one that is called.
         """
         caller = self._identify(event)
         segments = web.path(event).split("/")
@@ -66,20 +65,20 @@ class Router:
         return mount.respond(operation, event, caller, path_id)
 
     def _resolve(self, method: str, segments: Sequence[str]) -> tuple[Operation[Any], Mount[Any]]:
-        """A literal segment goes before {id}: /leases/release is not the lease "release"."""
-        found = [(row, mount) for template, row, mount in self._rows if _matches(segments, template)]
-        if not found:
+        """The operation of a method and path. A literal segment takes precedence over {id}: /leases/release is not lease "release"."""
+        matches = [(row, mount) for template, row, mount in self._rows if _matches(segments, template)]
+        if not matches:
             raise NotFound()
-        allowed = [(row, mount) for row, mount in found if row.method == method]
+        allowed = [(row, mount) for row, mount in matches if row.method == method]
         if not allowed:
-            raise MethodNotAllowed(row.method for row, _ in found)
+            raise MethodNotAllowed(row.method for row, _ in matches)
         return min(allowed, key=lambda pair: bool(pair[0].id_pattern))
 
 
 def answer(
     event: web.Event, router: Callable[[], Router], *, on_error: Callable[[Exception, web.Event], None]
 ) -> web.Response:
-    """The response to an event: every error becomes problem details here, and `on_error` logs those that are no ApiError."""
+    """The response to an event. Errors become problem details; `on_error` is called for those other than ApiError."""
     try:
         return router().respond(event)
     except ApiError as error:
@@ -96,7 +95,7 @@ def _matches(segments: Sequence[str], template: Sequence[str]) -> bool:
 
 
 def _path_id(operation: Operation[Any], segments: Sequence[str]) -> str:
-    """The {id}, percent-decoded after the path was split: an encoded slash never makes another path. Raises NotFound."""
+    """The {id}, percent-decoded after the path is split, so that an encoded slash cannot change the route. Raises NotFound."""
     if not operation.id_pattern:
         return ""
     path_id = unquote(segments[operation.path.split("/").index("{id}")])
@@ -108,7 +107,7 @@ def _path_id(operation: Operation[Any], segments: Sequence[str]) -> str:
 def _body(operation: Operation[Any], event: web.Event) -> Mapping[str, Any]:
     if operation.body is None and operation.body_schema is None:
         return {}
-    sent = web.body_object(event, optional=not operation.is_body_required, most=operation.max_body_bytes)
+    sent = web.body_object(event, optional=not operation.is_body_required, max_bytes=operation.max_body_bytes)
     if operation.body is None:
         return sent
     values = web.read_fields(sent, operation.body)

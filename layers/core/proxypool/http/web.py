@@ -1,6 +1,6 @@
-"""HTTP as the functions see it: an API Gateway event (payload 2.0) in, a response dictionary out. Standard library only.
+"""Events and responses of API Gateway (payload format 2.0): parsing and validation. Standard library only.
 
-`lease` imports this at its cold start, so nothing here may import a vendor's library.
+`lease` imports this during its cold start: no third-party imports.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 from proxypool.errors import ApiError, Invalid, NotJson, TooLarge, UnsupportedMediaType
 
 MAX_BODY_BYTES: Final = 64 * 1024
-MAX_NAME: Final = 64  # of an unknown member, in the answer that names it
-MAX_DEPTH: Final = 16  # deeper JSON is refused before it is parsed
+MAX_NAME_CHARS: Final = 64  # of an unknown member, in the error message
+MAX_DEPTH: Final = 16  # of JSON; checked before parsing
 
 Event = Mapping[str, Any]
 Response = dict[str, Any]
@@ -34,38 +34,38 @@ def respond(status: int, body: object = None, headers: Mapping[str, str] | None 
 
 
 def problem(error: ApiError) -> Response:
-    """The error as problem details, with the headers that go with it."""
+    """The error as a problem details response, with its headers."""
     return respond(error.status, error.problem(), error.headers)
 
 
 def header(event: Event, name: str) -> str | None:
-    """A request header by its lower-case name (API Gateway lower-cases them)."""
+    """A request header; API Gateway passes names in lower case."""
     value = (event.get("headers") or {}).get(name)
     return value if isinstance(value, str) else None
 
 
 def query(event: Event) -> dict[str, str]:
-    """The query parameters, one value each."""
+    """The query parameters, one value per name."""
     return dict(event.get("queryStringParameters") or {})
 
 
 def method(event: Event) -> str:
-    """The request's method, in capitals."""
+    """The request method, in upper case."""
     return str(((event.get("requestContext") or {}).get("http") or {}).get("method", ""))
 
 
 def path(event: Event) -> str:
-    """The request's path without the stage, which API Gateway puts before it for every stage but `$default`."""
-    found, stage = str(event.get("rawPath", "")), str((event.get("requestContext") or {}).get("stage") or "$default")
+    """The request path without the stage prefix that API Gateway adds for all stages but `$default`."""
+    raw_path, stage = str(event.get("rawPath", "")), str((event.get("requestContext") or {}).get("stage") or "$default")
     prefix = f"/{stage}"
-    return found[len(prefix) :] if stage != "$default" and f"{found}/".startswith(f"{prefix}/") else found
+    return raw_path[len(prefix) :] if stage != "$default" and f"{raw_path}/".startswith(f"{prefix}/") else raw_path
 
 
-def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BYTES) -> dict[str, Any]:
-    """The request's body as a JSON object; {} where it is empty and `optional`.
+def body_object(event: Event, *, optional: bool = False, max_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """The request body as a JSON object; {} if it is empty and `optional`.
 
-    Raises UnsupportedMediaType (another content type, or none), NotJson (syntax, encoding, duplicate keys, NaN, too deep) or
-    TooLarge (over `most` bytes).
+    Raises UnsupportedMediaType (content type missing or not JSON), NotJson (syntax, encoding, duplicate keys, NaN, nested too deep) or
+    TooLarge (over `max_bytes`).
     """
     text = event.get("body") or ""
     if not text:
@@ -78,17 +78,19 @@ def body_object(event: Event, *, optional: bool = False, most: int = MAX_BODY_BY
     if (header(event, "content-encoding") or "identity").lower() != "identity":
         raise NotJson("the body is encoded")
     raw = _decode(text) if event.get("isBase64Encoded") else text.encode("utf-8", "surrogatepass")
-    if len(raw) > most:
-        raise TooLarge(f"at most {most} bytes")
+    if len(raw) > max_bytes:
+        raise TooLarge(f"at most {max_bytes} bytes")
     return parse_object(raw)
 
 
 def parse_object(raw: bytes) -> dict[str, Any]:
-    """Strict JSON: an object in UTF-8, without duplicate keys, NaN or Infinity; raises NotJson."""
+    """Parses strict JSON: an object in UTF-8, without duplicate keys, NaN, Infinity or lone surrogates. Raises NotJson."""
     if _depth(raw) > MAX_DEPTH:
         raise NotJson("the JSON is nested too deep")
     try:
-        value = json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(raw.decode(), object_pairs_hook=_without_duplicates, parse_constant=_reject_constant)
+        if b"\\u" in raw:
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character: it has no UTF-8
     except (ValueError, RecursionError) as error:
         raise NotJson("the body is not JSON") from error
     if not isinstance(value, dict):
@@ -96,10 +98,12 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)  # the cold start of `lease` pays for the rest
+@dataclass(
+    frozen=True, slots=True, kw_only=True, eq=False, repr=False
+)  # fewer generated methods: faster cold start of `lease`
 class Field:
-    """What one member of a request must be. `kind` is str, int, float, bool, list (of str, or of objects with `items`) or dict
-    (its members are read apart).
+    """Type and constraints of one member of a request. `kind` is str, int, float, bool, list (of str, or of objects with `items`) or
+    dict (whose members are validated separately).
     """
 
     kind: type = str
@@ -108,14 +112,14 @@ class Field:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    pattern: str = ""  # the whole text, or each item of a list
+    pattern: str = ""  # full match of the text, or of each item of a list
     max_items: int | None = None
-    nullable: bool = False  # null says something else than absence does
-    items: Mapping[str, Field] | None = None  # the members of a list's objects
+    nullable: bool = False  # null is a value, distinct from absence
+    items: Mapping[str, Field] | None = None  # the members of the objects in a list
     description: str = ""
 
     def schema(self) -> dict[str, Any]:
-        """This field as JSON schema."""
+        """The JSON schema of this field."""
         kind = _JSON_TYPES[self.kind]
         out: dict[str, Any] = {"type": [kind, "null"] if self.nullable else kind}
         text = (
@@ -126,8 +130,8 @@ class Field:
             else {}
         )
         if self.kind is list:
-            of_text = {"type": "string"} | text
-            out |= {"items": schema_of(self.items) if self.items else of_text, "uniqueItems": True}
+            text_schema = {"type": "string"} | text
+            out |= {"items": schema_of(self.items) if self.items else text_schema, "uniqueItems": True}
             if self.max_items is not None:
                 out["maxItems"] = self.max_items
         else:
@@ -143,9 +147,9 @@ class Field:
 
 
 def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The values of a request, defaults filled in; raises Invalid naming every field that is wrong, unknown or missing."""
+    """Validates a request body and fills in defaults; raises Invalid with all fields that are invalid, unknown or missing."""
     errors: list[dict[str, str]] = [
-        {"field": name[:MAX_NAME], "message": "unknown"} for name in body if name not in fields
+        {"field": name[:MAX_NAME_CHARS], "message": "unknown"} for name in body if name not in fields
     ]
     values: dict[str, Any] = {}
     for name, field in fields.items():
@@ -154,7 +158,7 @@ def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
                 errors.append({"field": name, "message": "required"})
             values[name] = field.default
             continue
-        message = _wrong(body[name], field)
+        message = _check(body[name], field)
         if message:
             errors.append({"field": name, "message": message})
         else:
@@ -165,21 +169,21 @@ def read_fields(body: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[st
 
 
 def read_query(event: Event, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The values of the query parameters, as `read_fields` has them; whole numbers and true/false are read from their text."""
-    given: dict[str, Any] = {}
+    """Validates query parameters like `read_fields`; integers and booleans are parsed from their text."""
+    values: dict[str, Any] = {}
     for name, text in query(event).items():
         kind = fields[name].kind if name in fields else str
         if kind is int and re.fullmatch("0|[1-9][0-9]{0,8}", text):
-            given[name] = int(text)
+            values[name] = int(text)
         elif kind is bool and text in ("true", "false"):
-            given[name] = text == "true"
+            values[name] = text == "true"
         else:
-            given[name] = text
-    return read_fields(given, fields)
+            values[name] = text
+    return read_fields(values, fields)
 
 
 def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """A request body as JSON schema: what `read_fields` takes, and nothing else."""
+    """The JSON schema of the bodies that `read_fields` accepts."""
     out: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,
@@ -192,24 +196,24 @@ def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
 _JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
-def _wrong(value: Any, field: Field) -> str:
+def _check(value: Any, field: Field) -> str:
     if field.kind is list:
-        return _wrong_list(value, field)
+        return _check_list(value, field)
     accepted = (int, float) if field.kind is float else (field.kind,)
-    if type(value) not in accepted:  # exactly: True is an int, too
+    if type(value) not in accepted:  # not isinstance: True is an int, too
         return f"must be {_JSON_TYPES[field.kind]}"
     if isinstance(value, str):
-        return _wrong_text(value, field)
+        return _check_text(value, field)
     if field.kind is dict:
         return ""
-    least = -math.inf if field.minimum is None else field.minimum
-    most = math.inf if field.maximum is None else field.maximum
-    if not least <= float(value) <= most:
+    minimum = -math.inf if field.minimum is None else field.minimum
+    maximum = math.inf if field.maximum is None else field.maximum
+    if not minimum <= value <= maximum:  # exact for integers of any size, unlike float()
         return f"must be from {field.minimum} to {field.maximum}"
     return ""
 
 
-def _wrong_objects(value: list[Any], fields: Mapping[str, Field]) -> str:
+def _check_objects(value: list[Any], fields: Mapping[str, Field]) -> str:
     if not all(isinstance(item, dict) for item in value):
         return "must be a list of objects"
     for index, item in enumerate(value):
@@ -221,21 +225,21 @@ def _wrong_objects(value: list[Any], fields: Mapping[str, Field]) -> str:
     return ""
 
 
-def _wrong_list(value: Any, field: Field) -> str:
+def _check_list(value: Any, field: Field) -> str:
     if not isinstance(value, list):
         return "must be a list"
     if field.max_items is not None and len(value) > field.max_items:
         return f"at most {field.max_items} items"
     if field.items:
-        return _wrong_objects(value, field.items)
+        return _check_objects(value, field.items)
     if not all(isinstance(item, str) for item in value):
         return "must be a list of strings"
     if len(set(value)) != len(value):
         return "must not repeat an item"
-    return next(filter(None, (_wrong_text(item, field) for item in value)), "")
+    return next(filter(None, (_check_text(item, field) for item in value)), "")
 
 
-def _wrong_text(value: str, field: Field) -> str:
+def _check_text(value: str, field: Field) -> str:
     if field.choices and value not in field.choices:
         return "must be one of " + ", ".join(field.choices)
     if field.pattern and not re.fullmatch(field.pattern, value):
@@ -251,7 +255,7 @@ def _decode(text: str) -> bytes:
 
 
 def _depth(raw: bytes) -> int:
-    """How deep brackets nest at most (brackets inside of strings count too: a bound, not a parse)."""
+    """An upper bound of the nesting depth: brackets inside strings are counted, too."""
     depth = deepest = 0
     for byte in raw:
         if byte in b"[{":
@@ -262,7 +266,7 @@ def _depth(raw: bytes) -> int:
     return deepest
 
 
-def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, value in pairs:
         if name in out:
@@ -271,5 +275,5 @@ def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _no_constant(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")

@@ -1,1 +1,1 @@
-"""The ETL worker: every page once, through the right proxy, replayable."""
+"""The ETL worker: fetches each page of a job once, through a leased proxy; jobs can be replayed."""

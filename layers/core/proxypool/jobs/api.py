@@ -105,7 +105,7 @@ def _url(text: str, settings: Settings) -> Url | str:
 
 
 def _wrong_target(url: Url, values: Mapping[str, Any], domains: Domains) -> dict[str, str]:
-    domain = domains.of(url.host)
+    domain = domains.find(url.host)
     if domain is None:
         return {"url": f"domain {url.host} is not allowed"}
     if url.scheme == "http" and not domain.allow_http:

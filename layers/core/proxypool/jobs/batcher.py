@@ -1,6 +1,6 @@
-"""Single calls of many concurrent tasks, made as batches: items submitted within one window under the same key share one call.
+"""Batches the calls of concurrent tasks: items submitted within one window under the same key share one call.
 
-A worker runs dozens of pages at once. A call of its own for each lease, release, turn and event cost most of the worker's CPU.
+A worker runs dozens of pages concurrently. Separate calls for each lease, release, turn and event took most of its CPU time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Batcher(Generic[Key, Item, Result]):
     """Batches one kind of call, for one event loop.
 
     Attributes:
-        call: gets a key and up to `max_batch` items; returns a result for each, or the error of that item alone.
+        call: receives a key and up to `max_batch` items; returns for each item its result or its error.
     """
 
     call: Callable[[Key, list[Item]], Awaitable[Sequence[Result | Exception]]]
@@ -31,33 +31,33 @@ class Batcher(Generic[Key, Item, Result]):
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set, repr=False)
 
     async def submit(self, key: Key, item: Item) -> Result:
-        """The result for this item; raises its error, or the call's."""
-        mine: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, []).append((item, mine))
+        """Returns the result for this item; raises its error, or the error of the call."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, []).append((item, future))
         if len(self._waiting[key]) == 1:
             task = asyncio.create_task(self._serve(key))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await mine
+        return await future
 
     async def _serve(self, key: Key) -> None:
         await asyncio.sleep(WINDOW_SECONDS)
         waiting = self._waiting.pop(key)
-        pages = [waiting[at : at + self.max_batch] for at in range(0, len(waiting), self.max_batch)]
+        pages = [waiting[start : start + self.max_batch] for start in range(0, len(waiting), self.max_batch)]
         await asyncio.gather(*(self._page(key, page) for page in pages))
 
     async def _page(self, key: Key, page: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = await self.call(key, [item for item, _ in page])
-        except BaseException as error:  # of any kind, else the submitters would wait for ever
-            for _, mine in page:
-                if not mine.done():
-                    mine.set_exception(error)
+        except BaseException as error:  # any exception, else the submitters would wait for ever
+            for _, future in page:
+                if not future.done():
+                    future.set_exception(error)
             return
-        for (_, mine), one in zip(page, results, strict=True):
-            if mine.done():
+        for (_, future), result in zip(page, results, strict=True):
+            if future.done():
                 continue
-            if isinstance(one, Exception):
-                mine.set_exception(one)
+            if isinstance(result, Exception):
+                future.set_exception(result)
             else:
-                mine.set_result(one)
+                future.set_result(result)

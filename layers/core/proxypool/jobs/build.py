@@ -1,4 +1,4 @@
-"""The ETL worker's objects, made from the settings: what fetch_page, manage and the tests start from."""
+"""Builds the objects of the ETL worker from the settings; used by fetch_page, manage and the tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from proxypool_client.aio import AsyncPool
 
 from proxypool import aws, clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.http.caller import ON_BEHALF_HEADER, OWNER_HEADER
 from proxypool.jobs.crawl import Crawler
@@ -30,28 +30,28 @@ from proxypool.proxies.table import ProxyTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRuntime:
-    """A worker with its tables, its TLS context and its caches: what one Lambda environment keeps between batches."""
+    """A worker with its tables, TLS context and caches. One per Lambda environment, reused by all batches."""
 
     settings: Settings
-    state: State
+    state: StateTable
     proxies: ProxyTable
     worker: Worker
     robots: Robots
     tls: ssl.SSLContext
 
     async def work(self, keys: Sequence[str], *, seconds: float) -> Outcomes:
-        """Runs these jobs at once, and adds their bytes to their sources."""
-        known = self.settings
-        async with AsyncPool(known.need("api_url"), verify=self.tls) as pool:
-            behalf_header = OWNER_HEADER if known.allow_loopback else ON_BEHALF_HEADER
+        """Runs these jobs concurrently and adds the received bytes to the usage of the proxies' sources."""
+        config = self.settings
+        async with AsyncPool(config.need("api_url"), verify=self.tls) as pool:
+            behalf_header = OWNER_HEADER if config.allow_loopback else ON_BEHALF_HEADER
             runner = Runner(
                 pool=pool,
                 leases=Leases(pool, behalf_header),
-                gate=Gate(known.need("state_table")),
+                gate=Gate(config.need("state_table")),
                 robots=self.robots,
-                limits=FetchLimits(allow_loopback=known.allow_loopback),
+                limits=FetchLimits(allow_loopback=config.allow_loopback),
                 tls=self.tls,
-                page_seconds=known.fetch_page_seconds,
+                page_seconds=config.fetch_page_seconds,
                 behalf_header=behalf_header,
             )
             outcomes = await self.worker.work(keys, runner, seconds=seconds)
@@ -60,10 +60,13 @@ class WorkerRuntime:
 
 
 def worker_runtime(settings: Settings) -> WorkerRuntime:
-    """The worker, with what it works with. Makes the clients of AWS that its threads share."""
-    for service in ("dynamodb", "events"):  # made here, once: its threads would each begin to make one, 100 ms and more
+    """Builds the worker and the AWS clients that its threads share."""
+    for service in (
+        "dynamodb",
+        "events",
+    ):  # here, once: else each thread would start to create one, which takes over 100 ms
         aws.client(service)
-    state, jobs = State(settings.need("state_table")), job_table(settings)
+    state, jobs = StateTable(settings.need("state_table")), job_table(settings)
     return WorkerRuntime(
         settings=settings,
         state=state,
@@ -81,8 +84,8 @@ def worker_runtime(settings: Settings) -> WorkerRuntime:
 
 
 def service(settings: Settings) -> Jobs:
-    """What the API's job routes call."""
-    state = State(settings.need("state_table"))
+    """Builds the service behind the job routes of the API."""
+    state = StateTable(settings.need("state_table"))
     return Jobs(
         jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
     )
@@ -98,6 +101,6 @@ def results(settings: Settings) -> Results:
     return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
 
 
-def domains(settings: Settings, state: State) -> Domains:
+def domains(settings: Settings, state: StateTable) -> Domains:
     """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)

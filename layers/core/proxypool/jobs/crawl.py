@@ -1,5 +1,5 @@
-"""Crawling: each link of a page becomes a job. Its id is made of the batch and the link, so a page that is read twice or linked many
-times is one job. The budget is a counter that is increased before a job is made.
+"""Crawling: each link of a page becomes a job. The job id is a hash of the batch and the link, so a page that is fetched twice or linked
+many times is one job. The page budget is a counter that is incremented before a job is created.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from proxypool.aws import queues
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused
 from proxypool.jobs.fetch.page import Answer
@@ -20,42 +20,42 @@ from proxypool.network.address import parse_public_url
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """Makes the jobs of a page's links."""
+    """Creates jobs for the links of a page."""
 
     jobs: JobTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def follow(self, job: Job, page: Answer) -> int:
-        """Queues a job for each link of the page that the crawl takes and that is new; returns how many."""
+        """Queues a job for each new link of the page that the crawl follows; returns the number of messages sent."""
         crawl = job.request.crawl
         if crawl is None or crawl.depth < 1:
             return 0
-        made: list[queues.Message] = []
+        messages: list[queues.Message] = []
         for link in links(page):
             url = self._accepted(crawl, job, link)
             if not url:
                 continue
             child = self._child(job, crawl, url)
-            known = self.jobs.get(child.key)
-            if known is not None:
-                if known.state is JobState.QUEUED:  # its message may have been lost with a run that died
-                    made.append(queues.FetchMessage(job_key=child.key))
+            existing = self.jobs.get(child.key)
+            if existing is not None:
+                if existing.state is JobState.QUEUED:  # its message may have been lost with a run that crashed
+                    messages.append(queues.FetchMessage(job_key=child.key))
                 continue
             if not self._within_budget(job, crawl):
                 break
             if self.jobs.create(child):
-                made.append(queues.FetchMessage(job_key=child.key))
-        if made:
-            queues.send(self.settings.need("fetch_queue_url"), made, group=queues.JOBS_GROUP)
-        return len(made)
+                messages.append(queues.FetchMessage(job_key=child.key))
+        if messages:
+            queues.send(self.settings.need("fetch_queue_url"), messages, group=queues.JOBS_GROUP)
+        return len(messages)
 
     def _within_budget(self, job: Job, crawl: Crawl) -> bool:
         name = f"crawl:{job.owner}:{job.request.batch}"
         return self.state.add(name, 1, ttl_seconds=self.settings.job_ttl_seconds) < crawl.max_pages
 
     def _accepted(self, crawl: Crawl, job: Job, link: str) -> str:
-        """The link as a job stores it; "" where the crawl does not follow it."""
+        """The normalized URL of the link; "" if the crawl does not follow it."""
         if crawl.include and not any(part in link for part in crawl.include):
             return ""
         try:

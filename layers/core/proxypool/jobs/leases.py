@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from proxypool_client.aio import AsyncPool
-from proxypool_client.errors import Refused
+from proxypool_client.errors import ApiError
 from proxypool_client.pool import Lease
 
 from proxypool.jobs.batcher import Batcher
@@ -20,7 +20,7 @@ MAX_RELEASED: Final = 100
 
 class _AcquireKey(NamedTuple):
     owner: str
-    filters: str  # as JSON: equal filters are one batch
+    filters: str  # as JSON: equal filters share a batch
 
 
 class _ReleaseKey(NamedTuple):
@@ -30,7 +30,7 @@ class _ReleaseKey(NamedTuple):
 
 @dataclass(slots=True)
 class Leases:
-    """The leases of one batch. `behalf_header` is the header that names the owner for whom the worker leases."""
+    """The leases of one batch. `behalf_header` is the request header that names the owner of the leases."""
 
     pool: AsyncPool
     behalf_header: str
@@ -42,14 +42,14 @@ class Leases:
         self._releasing = Batcher(self._release_many, MAX_RELEASED)
 
     async def acquire_now(self, owner: str, filters: Mapping[str, Any], *, key: str) -> Lease | None:
-        """One of the leases that are free now, acquired together with equal requests; None if there were too few.
+        """Acquires a lease without waiting, batched with equal requests; None if there were too few proxies.
 
-        `key` is this request's own; raises Unreachable.
+        `key` is the idempotency key of this request. Raises Unreachable.
         """
         return await self._acquiring.submit(_AcquireKey(owner, json.dumps(filters, sort_keys=True)), key)
 
     async def acquire(self, owner: str, filters: Mapping[str, Any], *, key: str, wait_seconds: float) -> Lease:
-        """One lease by a call of its own, waiting for a free proxy; raises as AsyncPool.acquire does."""
+        """Acquires a lease in a separate call that waits for a free proxy; raises the errors of AsyncPool.acquire."""
         return await self.pool.acquire(wait_seconds=wait_seconds, headers=self._headers(owner), key=key, **filters)
 
     async def release(
@@ -59,20 +59,19 @@ class Leases:
         if retry_after_seconds is None:
             await self._releasing.submit(_ReleaseKey(owner, outcome), lease.id)
         else:
-            told = {"retry_after": str(retry_after_seconds)}
-            await self.pool.release(lease, outcome, headers=self._headers(owner), **told)
+            await self.pool.release(lease, outcome, headers=self._headers(owner), retry_after=str(retry_after_seconds))
 
-    async def _acquire_many(self, wanted: _AcquireKey, keys: list[str]) -> list[Lease | None]:
+    async def _acquire_many(self, batch: _AcquireKey, keys: list[str]) -> list[Lease | None]:
         key = blake2b("\n".join(keys).encode(), digest_size=16).hexdigest()
-        filters = json.loads(wanted.filters)
+        filters = json.loads(batch.filters)
         try:
-            found = await self.pool.acquire_many(len(keys), headers=self._headers(wanted.owner), key=key, **filters)
-        except Refused:  # each then acquires alone, and gets the reason
-            found = []
-        return [*found, *[None] * (len(keys) - len(found))]
+            leases = await self.pool.acquire_many(len(keys), headers=self._headers(batch.owner), key=key, **filters)
+        except ApiError:  # each submitter then calls `acquire`, which raises the reason
+            leases = []
+        return [*leases, *[None] * (len(keys) - len(leases))]
 
-    async def _release_many(self, told: _ReleaseKey, lease_ids: list[str]) -> list[None]:
-        await self.pool.release_many(lease_ids, told.outcome, headers=self._headers(told.owner))
+    async def _release_many(self, batch: _ReleaseKey, lease_ids: list[str]) -> list[None]:
+        await self.pool.release_many(lease_ids, batch.outcome, headers=self._headers(batch.owner))
         return [None] * len(lease_ids)
 
     def _headers(self, owner: str) -> dict[str, str]:

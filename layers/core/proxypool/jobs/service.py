@@ -1,4 +1,4 @@
-"""The job routes of the API. Each call sees only the owner's jobs: another owner's job is NotFound."""
+"""Service behind the job routes. Each call sees the jobs of one owner; a job of another owner is NotFound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from proxypool.jobs.job import JOB_ID, Job, JobState, job_key
 from proxypool.jobs.store.result import Results
 from proxypool.jobs.store.table import JobTable
 
-PAGE: Final = 100
+PAGE_SIZE: Final = 100
 
 QUERY_FIELDS: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
@@ -32,7 +32,7 @@ QUERY_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """POST /jobs and the other job routes."""
+    """Operations on jobs, batches and domains."""
 
     jobs: JobTable
     results: Results
@@ -40,34 +40,34 @@ class Jobs:
     settings: Settings
 
     def submit(self, owner: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Queues jobs; the same id again is the same job. Raises Invalid, or IdempotencyConflict where an id has another request."""
-        wanted = read_jobs(body, owner, settings=self.settings, domains=self.domains)
-        new = [self._create(job) for job in wanted]
-        # An old job that still waits is sent, too: its message may have been lost between its row and the queue.
-        messages = [queues.FetchMessage(job_key=job.key) for job, sends in zip(wanted, new, strict=True) if sends]
+        """Queues jobs; a repeated id is the same job. Raises Invalid, or IdempotencyConflict if an id belongs to another request."""
+        jobs = read_jobs(body, owner, settings=self.settings, domains=self.domains)
+        needs_message = [self._create(job) for job in jobs]
+        # A queued job gets a message again: its first one may have been lost after its row was written.
+        messages = [queues.FetchMessage(job_key=job.key) for job, send in zip(jobs, needs_message, strict=True) if send]
         queues.send(self.settings.need("fetch_queue_url"), messages, group=queues.JOBS_GROUP)
         if "jobs" in body:
-            return {"jobs": [{"id": job.id} for job in wanted]}
-        return {"id": wanted[0].id}
+            return {"jobs": [{"id": job.id} for job in jobs]}
+        return {"id": jobs[0].id}
 
     def show(self, owner: str, job_id: str) -> dict[str, Any]:
         """One job; raises NotFound."""
         return to_json(self._job(owner, job_id))
 
     def result(self, owner: str, job_id: str) -> dict[str, Any]:
-        """The result of the last run that had one; raises NotFound where there is none."""
-        found = self.jobs.packed(_key(owner, job_id))
-        value = self.results.load(*found) if found else None
+        """The result of the last run that produced one; raises NotFound."""
+        stored = self.jobs.packed(_key(owner, job_id))
+        value = self.results.load(*stored) if stored else None
         if value is None:
             raise NotFound
         return value
 
-    def page(self, owner: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def page(self, owner: str, query: Mapping[str, Any]) -> dict[str, Any]:
         """A page of the jobs in one state, newest first, with the token of the next page (`next`, null at the end)."""
-        after = _place(wanted["next"], owner) if wanted["next"] else None
-        state = JobState(wanted["state"])
-        jobs, last = self.jobs.page(owner, state, batch=wanted["batch"], limit=PAGE, after=after)
-        return {"jobs": [to_json(job) for job in jobs], "next": last and _text(last)}
+        after = _parse_page_token(query["next"], owner) if query["next"] else None
+        state = JobState(query["state"])
+        jobs, last = self.jobs.page(owner, state, batch=query["batch"], limit=PAGE_SIZE, after=after)
+        return {"jobs": [to_json(job) for job in jobs], "next": last and _page_token(last)}
 
     def replay(self, owner: str, job_id: str) -> dict[str, Any]:
         """Runs a finished job again; raises NotFound, or VersionConflict if it is running."""
@@ -88,20 +88,20 @@ class Jobs:
         self.results.delete(job)
 
     def batch(self, owner: str, name: str) -> dict[str, Any]:
-        """The progress of a batch (0.0–1.0 of the jobs so far) and its jobs by state; raises NotFound."""
+        """The progress of a batch (0.0–1.0 of the jobs submitted so far) and its jobs by state; raises NotFound."""
         states = self.jobs.batch_counts(owner, name) if is_job_id(name) else {}
-        number = sum(states.values())
-        if not number:
+        total = sum(states.values())
+        if not total:
             raise NotFound
-        over = sum(count for state, count in states.items() if JobState(state).is_over)
-        return {"id": name, "progress": round(over / number, 4), "jobs": number, "states": states}
+        finished = sum(count for state, count in states.items() if JobState(state).is_over)
+        return {"id": name, "progress": round(finished / total, 4), "jobs": total, "states": states}
 
     def list_domains(self) -> dict[str, Any]:
         """All allowed domains with their rules."""
         return {"domains": [asdict(domain) for domain in self.domains.all()]}
 
     def allow_domain(self, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Allows a domain and its subdomains under these rules; raises Invalid, or NotFound if the name is no domain."""
+        """Allows a domain and its subdomains under these rules; raises Invalid, or NotFound if the name is not a domain."""
         if not re.fullmatch(DOMAIN_NAME, name):
             raise NotFound
         return asdict(self.domains.put(name, body))
@@ -112,19 +112,19 @@ class Jobs:
             raise NotFound
 
     def _create(self, job: Job) -> bool:
-        """Writes the job; whether its message must be sent."""
+        """Writes the job if it is new; returns True if its message has to be sent."""
         if self.jobs.create(job):
             return True
-        there = self.jobs.get(job.key)
-        if there is not None and there.request.digest() != job.request.digest():
-            raise IdempotencyConflict(f"job {job.id} is another request")
-        return there is None or there.state is JobState.QUEUED
+        existing = self.jobs.get(job.key)
+        if existing is not None and existing.request.digest() != job.request.digest():
+            raise IdempotencyConflict(f"job {job.id} exists with another request")
+        return existing is None or existing.state is JobState.QUEUED
 
     def _job(self, owner: str, job_id: str) -> Job:
-        found = self.jobs.get(_key(owner, job_id))
-        if found is None:
+        job = self.jobs.get(_key(owner, job_id))
+        if job is None:
             raise NotFound
-        return found
+        return job
 
 
 def _key(owner: str, job_id: str) -> str:
@@ -133,17 +133,17 @@ def _key(owner: str, job_id: str) -> str:
     return job_key(owner, job_id)
 
 
-def _text(place: Mapping[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+def _page_token(key: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
 
 
-def _place(text: str, owner: str) -> dict[str, Any]:
-    """The position in a page token; raises Invalid if it is none, or is among another owner's jobs."""
+def _parse_page_token(text: str, owner: str) -> dict[str, Any]:
+    """The table key in a page token; raises Invalid if it is malformed or belongs to another owner."""
     try:
-        place = json.loads(base64.urlsafe_b64decode(text))
-        theirs = str(place["job_id"]["S"]).rpartition("/")[0] == owner
+        key = json.loads(base64.urlsafe_b64decode(text))
+        is_owners = str(key["job_id"]["S"]).rpartition("/")[0] == owner
     except (ValueError, TypeError, KeyError) as error:
         raise Invalid([{"field": "next", "message": "is not a valid page token"}]) from error
-    if not theirs:
+    if not is_owners:
         raise Invalid([{"field": "next", "message": "is not a valid page token"}])
-    return dict(place)
+    return dict(key)

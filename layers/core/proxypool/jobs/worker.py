@@ -1,5 +1,5 @@
-"""A batch of the fetch queue: runs its jobs concurrently; each message fails alone. Exactly one result per run is ensured by conditions
-in the jobs table: after a duplicate, a crash or a replay the old token is gone, and its run writes nothing.
+"""Runs the jobs of one batch of the fetch queue concurrently; each message fails alone. Conditional writes to the jobs table ensure
+exactly one result per run: after a duplicate, a crash or a replay the row has a new token, and the old run writes nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from proxypool.jobs.transforms import TransformError
 from proxypool.telemetry import Metric, count, log
 
 STARTS_PER_CALL: Final = 50
-ENDINGS_PER_CALL: Final = 10  # with a result of 200 KB each at most
-KEPT_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
+ENDINGS_PER_CALL: Final = 10  # each with a result of up to 200 KB
+STORED_HEADERS: Final = ("content-type", "etag", "last-modified", "content-language")
 _BLOCKS: Final = frozenset({Outcome.BLOCKED, Outcome.CAPTCHA, Outcome.RATE_LIMITED})
 _METRICS: Final = {
     JobState.DONE.value: Metric.JOBS_DONE,
@@ -46,18 +46,19 @@ _METRICS: Final = {
     "bytes": Metric.JOB_BYTES,
     "cookies_dropped": Metric.COOKIES_DROPPED,
 }
-"""The metrics of a batch, by what it counts."""
+"""The metric of each count of a batch."""
 
 JobEvent = tuple[Event, Mapping[str, Any]]
+"""An event to publish, with its detail."""
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """The results of a batch: counts, and the jobs whose messages must come again, with the reason (by job key)."""
+    """The result of a batch: counts, and the jobs to retry or to hold, by job key."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    again: dict[str, str] = field(default_factory=dict)
-    held: dict[str, float] = field(default_factory=dict)  # jobs that another run holds: seconds until it is over
+    retries: dict[str, str] = field(default_factory=dict)  # the reason of each failure on our side
+    held: dict[str, float] = field(default_factory=dict)  # jobs that another run holds: seconds until its deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +73,21 @@ class Worker:
     now: Callable[[], datetime] = clock.now
 
     async def work(self, keys: Sequence[str], runner: Runner, *, seconds: float) -> Outcomes:
-        """Runs these jobs at once, within so many seconds. An error in one leaves its neighbours alone."""
+        """Runs these jobs concurrently within `seconds`. An error in one job does not affect the others."""
         batch = _Batch(self, runner, time.monotonic() + seconds)
-        places = asyncio.Semaphore(self.settings.fetch_concurrency)
+        semaphore = asyncio.Semaphore(self.settings.fetch_concurrency)
 
-        async def one(key: str) -> None:
-            async with places:
+        async def run_one(key: str) -> None:
+            async with semaphore:
                 try:
-                    event = await self._one(key, batch)
+                    event = await self._run_job(key, batch)
                     if event is not None:
                         await batch.publishing.submit(None, event)
                 except Exception as error:
                     log.exception("fetch_page failed", job=key.rpartition("/")[2], error=type(error).__name__)
-                    batch.outcomes.again[key] = type(error).__name__
+                    batch.outcomes.retries[key] = type(error).__name__
 
-        await asyncio.gather(*(one(key) for key in dict.fromkeys(keys)))
+        await asyncio.gather(*(run_one(key) for key in dict.fromkeys(keys)))
         counts = batch.outcomes.counts
         if runner.cookies_dropped:
             counts["cookies_dropped"] = runner.cookies_dropped
@@ -95,24 +96,24 @@ class Worker:
                 count(metric, counts[name])
         return batch.outcomes
 
-    async def _one(self, key: str, batch: _Batch) -> JobEvent | None:
-        """The event to publish of the job; None where there is nothing to publish."""
+    async def _run_job(self, key: str, batch: _Batch) -> JobEvent | None:
+        """Runs one job; returns its event, or None."""
         job = await batch.starting.submit(None, key)
         if job is None:
-            return await asyncio.to_thread(self._not_ours, key, batch.outcomes)
+            return await asyncio.to_thread(self._not_started, key, batch.outcomes)
         try:
             result, refused = await self._run(job, batch)
             return await self._finish(job, result, refused, batch)
         except Requeue as later:
             await asyncio.to_thread(self._requeue, job, later, batch.outcomes)
             return None
-        except Exception:  # the message comes again, and finds the job waiting
+        except Exception:  # the message is delivered again and finds the job queued
             await asyncio.to_thread(self.jobs.requeue, job, now=self.now())
             raise
 
     async def _run(self, job: Job, batch: _Batch) -> tuple[RunResult, str]:
-        """The result of the run, and why it was refused ("" if it was not)."""
-        domain = self.domains.of(job.request.host)
+        """The result of the run, and the reason if its request was refused, else ""."""
+        domain = self.domains.find(job.request.host)
         if domain is None:
             return RunResult(), "domain_not_allowed"
         latest = min(batch.deadline, time.monotonic() + self.settings.job_run_seconds)
@@ -133,16 +134,16 @@ class Worker:
         return _job_event(job, ending.state, ending.reason, ending.attempts)
 
     def _overtaken(self, job: Job, outcomes: Outcomes) -> JobEvent | None:
-        """Another run took the job; or this one ended it, and the answer of that write was lost."""
-        found = self.jobs.get(job.key)
-        if found is None or found.runs != job.runs or not found.state.is_over:
+        """Either another run took the job, or this one finished it and the response of that write was lost."""
+        current = self.jobs.get(job.key)
+        if current is None or current.runs != job.runs or not current.state.is_over:
             outcomes.counts["overtaken"] += 1
             return None
-        outcomes.counts[found.state.value] += 1
-        return _job_event(found, found.state, found.reason, found.attempts)
+        outcomes.counts[current.state.value] += 1
+        return _job_event(current, current.state, current.reason, current.attempts)
 
     def _ending(self, job: Job, result: RunResult, refused: str) -> tuple[Ending, dict[str, Any] | None]:
-        """How the run ended, and its result; a large one is stored in S3 under the run's token."""
+        """The row changes that finish the run, and its result; a large result is stored in S3 under the token of the run."""
         number, size = result.attempts, result.received_bytes
         if refused:
             return Ending(state=JobState.FAILED, attempts=number, reason=refused), None
@@ -161,8 +162,8 @@ class Worker:
         ending = Ending(state=state, attempts=number, reason=reason, received_bytes=size, result=packed, result_key=key)
         return ending, value
 
-    def _not_ours(self, key: str, outcomes: Outcomes) -> JobEvent | None:
-        """The job is gone, over or held by another run. If over, its event is published again: the run that ended it may have died before."""
+    def _not_started(self, key: str, outcomes: Outcomes) -> JobEvent | None:
+        """The job is gone, finished or held by another run. If finished, its event is published again: the run may have crashed before."""
         job = self.jobs.get(key)
         if job is None or job.state.is_over:
             outcomes.counts["repeated"] += 1
@@ -171,7 +172,7 @@ class Worker:
         return None
 
     def _requeue(self, job: Job, later: Requeue, outcomes: Outcomes) -> None:
-        """Queues the job again by a new, delayed message. Waiting is no failure, so the old message is done."""
+        """Queues the job again by a new, delayed message. Waiting is not a failure, so the old message is deleted."""
         outcomes.counts["requeued"] += 1
         log.info("job requeued", job=job.id, reason=later.reason, seconds=round(later.seconds, 1))
         if self.jobs.requeue(job, now=self.now()):
@@ -181,7 +182,7 @@ class Worker:
 
 
 class _Batch:
-    """What the jobs of one call of `work` share."""
+    """The state that the jobs of one call of `work` share."""
 
     def __init__(self, worker: Worker, runner: Runner, deadline: float) -> None:
         self.runner, self.deadline, self.outcomes = runner, deadline, Outcomes()
@@ -219,14 +220,14 @@ def _failure(finding: Finding) -> JobState:
 
 
 def _result(job: Job, result: RunResult, answer: Answer, now: datetime) -> tuple[dict[str, Any], str]:
-    """The stored result of a page, and why its transform failed ("" if it did not; else the raw body is stored)."""
+    """The result of a page as stored, and the reason if its transform failed, else "". After a failure `data` is the raw body."""
     lease = result.lease
     options: Mapping[str, Any] = {name: value for name, value in job.request.transform.items() if name != "name"}
-    found = {
+    result_json = {
         "job_id": job.id,
         "url": answer.url,
         "status": answer.status,
-        "headers": {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers},
+        "headers": {name: answer.headers[name] for name in STORED_HEADERS if name in answer.headers},
         "fetched_at": clock.iso(now),
         "exit_ip": lease and lease.exit_ip,
         "proxy_id": lease and lease.proxy_id,
@@ -236,7 +237,7 @@ def _result(job: Job, result: RunResult, answer: Answer, now: datetime) -> tuple
     try:
         if transform is None:
             raise TransformError("unknown")
-        return found | {"data": transform.apply(answer, options)}, ""
+        return result_json | {"data": transform.apply(answer, options)}, ""
     except TransformError as error:
         reason = f"transform_{error.reason}"
-        return found | {"error": reason, "data": transforms.as_it_is(answer)}, reason
+        return result_json | {"error": reason, "data": transforms.raw_data(answer)}, reason

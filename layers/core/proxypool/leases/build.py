@@ -50,7 +50,7 @@ def bridge_of(settings: Settings) -> Bridge:
 
     Filters of proxy.pool_low that cannot be read are ignored, and reported.
     """
-    from proxypool.aws.state import State
+    from proxypool.aws.state import StateTable
     from proxypool.leases.expire import Bridge
     from proxypool.leases.index.ready import Index
     from proxypool.leases.ledger.table import Ledger
@@ -69,7 +69,7 @@ def bridge_of(settings: Settings) -> Bridge:
         index=Index(cache, settings.max_age_seconds),
         ledger=Ledger(settings.need("leases_table"), settings.ledger_ttl_days),
         proxies=ProxyTable(settings.need("proxies_table")),
-        state=State(settings.need("state_table")),
+        state=StateTable(settings.need("state_table")),
         strict=settings.cache_loss == "strict",
         max_lease_seconds=settings.max_lease_seconds,
     )

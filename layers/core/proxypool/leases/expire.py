@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from proxypool import clock
-from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, State
+from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.leases import filters, operator_settings
 from proxypool.leases.index.ready import Index
 from proxypool.leases.index.watched import Watched
 from proxypool.leases.ledger import journal
-from proxypool.leases.ledger.journal import Entry, Kind
+from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 from proxypool.leases.ledger.table import Ledger
 from proxypool.leases.pool import REASONS
 from proxypool.leases.redis.cache import Cache
@@ -28,10 +29,10 @@ RECORDS_PER_PAGE = 500
 LOST_MARGIN_SECONDS = 60
 LOST_PER_SHARD = 100
 _COUNTED = {
-    Kind.GRANT: Metric.LEASES_GRANTED,
-    Kind.RENEWAL: Metric.LEASES_RENEWED,
-    Kind.RELEASE: Metric.LEASES_RELEASED,
-    Kind.EXPIRY: Metric.LEASES_EXPIRED,
+    EntryKind.GRANT: Metric.LEASES_GRANTED,
+    EntryKind.RENEWAL: Metric.LEASES_RENEWED,
+    EntryKind.RELEASE: Metric.LEASES_RELEASED,
+    EntryKind.EXPIRY: Metric.LEASES_EXPIRED,
 }
 
 
@@ -43,7 +44,7 @@ class Bridge:
     index: Index
     ledger: Ledger
     proxies: ProxyTable
-    state: State
+    state: StateTable
     strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
     watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low
@@ -106,14 +107,10 @@ class Bridge:
 
         Page by page, in as many runs as it takes; the pool stays open, since the epoch stays. Returns how many were written.
         """
-        is_requested = self.state.get(REBUILD_WANTED) is not None
-        if self._is_filled() and not is_requested:
-            return 0
-        self.cache.command("HDEL", self.cache.keys.settings, "filled")
-        filled = self._fill(until)
-        if is_requested and self._is_filled():
-            self.state.delete(REBUILD_WANTED)
-        return filled
+        if self.state.get(REBUILD_WANTED) is not None:
+            self.cache.command("HDEL", self.cache.keys.settings, "filled", "fill_after")
+            self.state.delete(REBUILD_WANTED)  # before the fill: a request that comes during it starts another one
+        return 0 if self._is_filled() else self._fill(until)
 
     def free(self, until: float) -> int:
         """Ends expired leases, pins and breakers in bounded batches; returns how many leases ended."""
@@ -168,27 +165,42 @@ class Bridge:
         return gauges
 
     def _fill(self, until: float) -> int:
-        """Indexes the table from where the last run of this layout stopped; "filled" is set when the end is reached."""
-        layout, _, cursor = (self._get("fill_after") or "").partition(" ")
-        filled, after = 0, cursor if layout == filters.LAYOUT else None
+        """Indexes the table from where the last run of this fill stopped; "filled" is set when the end is reached.
+
+        Stops where the cursor in the cache is not this fill's any more: the cache was lost, another run has reached the end, or a
+        new fill was requested. What was written before may be gone, so the next run must not continue from here.
+        """
+        fill, after = self._fill_begun()
+        filled = 0
         while time.monotonic() < until:
             records, after = self.proxies.scan_page(after=after, limit=RECORDS_PER_PAGE)
             filled += self.index.upsert(records, again=True)
-            if after is None:
-                self._set("filled", filters.LAYOUT)
-                self.cache.command("HDEL", self.cache.keys.settings, "fill_after")
+            if not (self._get("fill_after") or "").startswith(fill):
                 break
-            self._set("fill_after", f"{filters.LAYOUT} {after}")
+            if after is None:
+                if self.cache.command("HDEL", self.cache.keys.settings, "fill_after"):
+                    self._set("filled", filters.LAYOUT)
+                break
+            self._set("fill_after", fill + after)
         return filled
+
+    def _fill_begun(self) -> tuple[str, str | None]:
+        """The fill of this layout that has not reached the end, and its cursor; else a new one, from the table's beginning."""
+        layout, _, rest = (self._get("fill_after") or "").partition(" ")
+        fill, _, cursor = rest.partition(" ")
+        if layout != filters.LAYOUT or not fill:
+            fill, cursor = secrets.token_hex(6), ""
+            self._set("fill_after", f"{filters.LAYOUT} {fill} ")
+        return f"{filters.LAYOUT} {fill} ", cursor or None
 
     def _is_filled(self) -> bool:
         """Whether the whole table was indexed with the current layout."""
         return self._get("filled") == filters.LAYOUT
 
-    def _fold(self, entries: list[Entry]) -> None:
+    def _fold(self, entries: list[JournalEntry]) -> None:
         """Adds the entries to each proxy's evidence if its row does not have them yet. The stream is read before the rows, so
         entries that another run has trimmed are already in them."""
-        of_proxy: dict[str, list[Entry]] = {}
+        of_proxy: dict[str, list[JournalEntry]] = {}
         for entry in entries:
             of_proxy.setdefault(entry.proxy_id, []).append(entry)
         for proxy_id, record in self.proxies.get_many(of_proxy).items():
@@ -217,7 +229,7 @@ def _after(stream_id: str) -> str:
     return f"{ms}-{int(seq) + 1}"
 
 
-def _count(entries: list[Entry]) -> None:
+def _count(entries: list[JournalEntry]) -> None:
     counted = Counter(entry.kind for entry in entries)
     for kind, metric in _COUNTED.items():
         if counted[kind]:

@@ -1,1 +1,1 @@
-"""The stack on a laptop: real Valkey, an emulated AWS, a farm of proxies and their judge, all on loopback."""
+"""The local stack: a real Valkey, an emulated AWS, a demo farm of proxies and their judge, all on loopback."""

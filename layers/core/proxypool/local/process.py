@@ -1,4 +1,4 @@
-"""Children of the local stack: started on free loopback ports, and stopped by their process id on every way out."""
+"""Child processes of the local stack, and free ports on loopback."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from proxypool.errors import ProxyPoolError
 
 LOOPBACK = "127.0.0.1"
 STOP_SECONDS = 15
-_NOT_INHERITED = ("PYTHONDONTWRITEBYTECODE",)  # it makes the emulator's start three times as slow
+_NOT_INHERITED = ("PYTHONDONTWRITEBYTECODE",)  # with it the emulator takes three times as long to start
 
 
 class LocalStackError(ProxyPoolError):
-    """The stack on this machine cannot start or go on; the message is one line for the reader."""
+    """The local stack cannot start or continue; the message is one line for the user."""
 
 
 def free_port(preferred: int = 0) -> int:
-    """The preferred port of loopback where it is free, else any free one."""
+    """The preferred port on loopback if it is free, else any free port."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -36,7 +36,7 @@ def free_port(preferred: int = 0) -> int:
 def start(
     command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Starts a child in a session of its own (a Ctrl-C is for us, who stop it in order); its output goes to `log`."""
+    """Starts a child process in a new session, so that Ctrl-C does not reach it; its output goes to `log`."""
     inherited = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -49,7 +49,7 @@ def start(
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:
-    """Asks a child to end, waits while it saves its state, and insists after 15 s."""
+    """Terminates a child process and waits until it has saved its state; kills it after 15 s."""
     if child.poll() is not None:
         return
     child.terminate()
@@ -61,11 +61,11 @@ def stop(child: subprocess.Popen[bytes]) -> None:
 
 
 def stop_pid(pid: int, *, seconds: float = STOP_SECONDS) -> None:
-    """Asks a process that is no child of ours to end, waits, and insists after `seconds`."""
-    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 2.0)):
+    """Terminates a process that is not a child of this one, and waits; kills it after `seconds`."""
+    for signal_number, wait_seconds in ((signal.SIGTERM, seconds), (signal.SIGKILL, 2.0)):
         with suppress(ProcessLookupError):
-            os.kill(pid, number)
-        end = time.monotonic() + patience
+            os.kill(pid, signal_number)
+        end = time.monotonic() + wait_seconds
         while is_alive(pid) and time.monotonic() < end:
             time.sleep(0.05)
         if not is_alive(pid):
@@ -73,7 +73,7 @@ def stop_pid(pid: int, *, seconds: float = STOP_SECONDS) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this user runs under this id; one that has ended and waits for its parent does not."""
+    """Whether a process of this user has this id; False for a zombie."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, PermissionError):
@@ -85,7 +85,7 @@ def is_alive(pid: int) -> bool:
 
 
 def no_proxy() -> dict[str, str]:
-    """Variables by which a company's HTTP_PROXY does not catch loopback."""
+    """Environment variables that exclude loopback from a configured HTTP_PROXY."""
     names = [name for name in os.environ.get("NO_PROXY", os.environ.get("no_proxy", "")).split(",") if name]
     value = ",".join(dict.fromkeys([*names, LOOPBACK, "localhost"]))
     return {"NO_PROXY": value, "no_proxy": value}

@@ -1,4 +1,4 @@
-"""The whole stack in start order: Valkey and emulator, deploy, judge and farm. Everything ends when the block is left."""
+"""Starts and stops the local stack: Valkey, the emulated AWS with the deployed template, the judge and the demo farm."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ from proxypool.config.settings import overrides
 from proxypool.local import process, state_folder
 from proxypool.local.emulation.access import api_base, credentials, new_access_key
 from proxypool.local.emulation.emulator import Clients, endpoint, start_emulator, wait_for_emulator
-from proxypool.local.emulation.metrics_forwarder import Forwarder
+from proxypool.local.emulation.metrics_forwarder import MetricsForwarder
 from proxypool.local.emulation.valkey import start_valkey, wait_for_valkey
 from proxypool.local.process import LOOPBACK, LocalStackError
-from proxypool.local.user_sources import OwnJudge
+from proxypool.local.user_sources import JudgeConfig
 
 STATE_FILE = "stack.json"
 FARM_FILE = "farm.json"
-OPEN_FILES = 1_024  # two connections for each of 200 checks at once, and the farm's own
+OPEN_FILES = 1_024  # two connections per check of a batch of 200, and those of the farm
 FARM_SECONDS = 20
 PREFERRED_PORTS = {"aws": 4566, "valkey": 6390, "judge": 8790, "judge https": 8791}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to start. `farm_size` 0: no farm, the reader's own sources. `judge` is one elsewhere; None: one on loopback.
+    """What to start. `farm_size` 0: no demo farm, the user's own sources. `judge` None: the stack starts one on loopback.
 
-    `parameters` and `settings` (see proxypool.config.settings) replace those of the local stack.
+    `parameters` and `settings` (see proxypool.config.settings) override those of the local stack.
     """
 
     root: Path  # the folder of template.yaml
-    folder: Path  # where state is kept between runs: stack.json, and below it `data`
+    folder: Path  # the state folder: stack.json and the folder `data`
     farm_size: int = 100
-    judge: OwnJudge | None = None
+    judge: JudgeConfig | None = None
     parameters: Mapping[str, str] | None = None
     settings: Mapping[str, Value] | None = None
-    own_ports: bool = False  # free ports instead of the preferred ones: tests
+    any_ports: bool = False  # any free ports instead of the preferred ones, for tests
     farm_options: tuple[str, ...] = ()
 
     @property
     def data(self) -> Path:
-        """What this kind of run keeps: the demo's proxies never mix with the reader's own."""
+        """The folder of the servers' data; the demo and the user's own sources have separate ones."""
         return self.folder / ("demo" if self.farm_size else "own")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where a running stack is: what .local/stack.json holds. `farm` is the file of the farm's manifest, or None.
+    """The addresses of a running stack: the content of .local/stack.json. `farm` is the path of the farm's manifest, or None.
 
-    `access_key` is the access key id of AWS requests, and the password in `redis_url`; `api_url` has a token derived from it.
+    `access_key` is the access key id of AWS requests and the password in `redis_url`; `api_url` contains a token derived from it.
     """
 
     api_url: str
@@ -69,49 +69,50 @@ class Running:
     outputs: dict[str, str]
     judge_url: str
     farm: str | None
-    seconds: dict[str, float]
+    seconds: dict[str, float]  # of the steps of the start
     children: dict[str, int]  # process ids
+    has_state: bool = False  # it was started with the state of a previous run
 
 
 @contextmanager
-def running(plan: Plan, tell: Callable[[str], None] = lambda _: None) -> Iterator[Running]:
-    """Starts the stack, writes stack.json and yields where it is; `tell` hears one line per step and per moved port.
+def running(plan: Plan, log: Callable[[str], None] = lambda _: None) -> Iterator[Running]:
+    """Runs the stack in the block, with stack.json in its folder; `log` receives a line per step and per port in use.
 
-    Raises LocalStackError, one line for the reader, when something is missing or does not start.
+    Raises LocalStackError, one line for the user, if something is missing or does not start.
     """
     if not (plan.root / "template.yaml").is_file():
-        raise LocalStackError(f"no template.yaml in {plan.root}: run this in the project's folder")
+        raise LocalStackError(f"no template.yaml in {plan.root}: run this command in the project's folder")
     raise_open_files()
     before, access_key = dict(os.environ), new_access_key()
     state_file = plan.folder / STATE_FILE
-    with ExitStack() as way_out:
-        way_out.enter_context(state_folder.private_files())
-        way_out.enter_context(state_folder.held(plan.folder))
-        state_folder.clean_up(plan.folder, tell)
+    with ExitStack() as exit_stack:
+        exit_stack.enter_context(state_folder.private_files())
+        exit_stack.enter_context(state_folder.locked(plan.folder))
+        state_folder.clean_up(plan.folder, log)
         plan.data.mkdir(exist_ok=True)
-        plan.data.chmod(0o700)  # kept files of an older version may be readable by others
-        way_out.callback(_restore, before)
+        plan.data.chmod(0o700)  # an older version created it readable by others
+        exit_stack.callback(_restore, before)
         os.environ.update({**process.no_proxy(), **credentials(access_key)})
-        way_out.callback(state_folder.remember, plan.folder, plan.data, {})
-        found = _start(plan, access_key, way_out, tell)
-        state_folder.write_private(state_file, json.dumps(asdict(found), indent=1))
-        way_out.callback(state_file.unlink, missing_ok=True)
-        yield found
+        exit_stack.callback(state_folder.write_children, plan.folder, plan.data, {})
+        stack = _start(plan, access_key, exit_stack, log)
+        state_folder.write_private(state_file, json.dumps(asdict(stack), indent=1))
+        exit_stack.callback(state_file.unlink, missing_ok=True)
+        yield stack
 
 
-def _start(plan: Plan, access_key: str, way_out: ExitStack, tell: Callable[[str], None]) -> Running:
-    ports = choose_ports(plan, tell)
-    clock = _Clock(tell)
-    children = _Children(plan, way_out)
-    is_kept = (plan.data / "aws" / "state").exists()
+def _start(plan: Plan, access_key: str, exit_stack: ExitStack, log: Callable[[str], None]) -> Running:
+    ports = choose_ports(plan, log)
+    timer = _StepTimer(log)
+    children = _Children(plan, exit_stack)
+    has_state = (plan.data / "aws" / "state").exists()
     valkey = children.add("valkey", start_valkey(plan.data / "valkey", ports["valkey"], access_key))
     aws = children.add("aws", start_emulator(plan.data / "aws", ports["aws"], access_key))
-    judge = plan.judge or _own_judge(plan, ports, children, tell)
-    from proxypool.local.emulation.deploy import deploy  # slow to load, meanwhile the servers start
+    judge = plan.judge or _start_judge(plan, ports, children, log)
+    from proxypool.local.emulation.deploy import deploy  # slow to import; the servers start meanwhile
 
     wait_for_valkey(valkey, ports["valkey"], access_key)
     wait_for_emulator(aws, ports["aws"])
-    clock.lap("servers")
+    timer.finish("servers")
     clients = Clients(endpoint(ports["aws"]), access_key)
     redis_url = f"redis://:{access_key}@{LOOPBACK}:{ports['valkey']}"
     api = api_base(endpoint(ports["aws"]), access_key)
@@ -122,14 +123,14 @@ def _start(plan: Plan, access_key: str, way_out: ExitStack, tell: Callable[[str]
     )
     if judge.key:
         clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
-    # The first run opens the pool (its epoch), or rebuilds what the cache lost; the schedule would take a minute. And what
-    # became due while nothing ran is checked now, not by the sweep of the next quarter of an hour.
-    for name in ("ExpireLeasesFunction", *(["RevalidateSweepFunction"] if is_kept else [])):
+    # Instead of waiting for the schedules: expire_leases initialises the cache or rebuilds a lost one, and the sweep queues
+    # the checks that became due while the stack was stopped.
+    for name in ("ExpireLeasesFunction", *(["RevalidateSweepFunction"] if has_state else [])):
         clients("lambda").invoke(FunctionName=outputs[name], InvocationType="Event", Payload=b"{}")
-    clock.lap("deploy")
-    metrics = Forwarder(clients)
+    timer.finish("deploy")
+    metrics = MetricsForwarder(clients)
     metrics.start()
-    way_out.callback(metrics.stop)
+    exit_stack.callback(metrics.stop)
     return Running(
         api_url=f"{api}/{outputs['ApiId']}",
         redis_url=redis_url,
@@ -139,37 +140,38 @@ def _start(plan: Plan, access_key: str, way_out: ExitStack, tell: Callable[[str]
         outputs=outputs,
         judge_url=judge.url,
         farm=str(plan.data / FARM_FILE) if plan.farm_size else None,
-        seconds=clock.seconds,
+        seconds=timer.seconds,
         children=children.pids,
+        has_state=has_state,
     )
 
 
-def _own_judge(plan: Plan, ports: Mapping[str, int], children: _Children, tell: Callable[[str], None]) -> OwnJudge:
-    """The judge on loopback, with the farm in one process; on other ports where somebody was faster than we."""
+def _start_judge(plan: Plan, ports: Mapping[str, int], children: _Children, log: Callable[[str], None]) -> JudgeConfig:
+    """Starts judge and farm (one process); if another process took a port of the judge meanwhile, on other ports."""
     key = secrets.token_hex(32)
     farm = children.add("farm", start_farm(plan, ports, key))
     try:
         manifest = wait_for_farm(farm, plan.data)
     except LocalStackError:
         process.stop(farm)
-        tell("a port of the judge was taken just now: it listens on others")
+        log("a port of the judge is in use: it listens on another one")
         farm = children.add("farm", start_farm(plan, {"judge": 0, "judge https": 0}, key))
         manifest = wait_for_farm(farm, plan.data)
-    return OwnJudge(url=manifest["judge_url"], https_url=manifest["judge_https_url"], key=key)
+    return JudgeConfig(url=manifest["judge_url"], https_url=manifest["judge_https_url"], key=key)
 
 
 class _Children:
-    """Starts are written down at once, so that the next run finds what a killed one left; each child is stopped on the way out."""
+    """Child processes: recorded at once, so that the next run can stop those of a killed one, and stopped by `exit_stack`."""
 
-    def __init__(self, plan: Plan, way_out: ExitStack) -> None:
+    def __init__(self, plan: Plan, exit_stack: ExitStack) -> None:
         self.pids: dict[str, int] = {}
-        self._plan, self._way_out = plan, way_out
+        self._plan, self._exit_stack = plan, exit_stack
 
     def add(self, name: str, child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-        """The child, now under care."""
-        self._way_out.callback(process.stop, child)
+        """Records the child and returns it."""
+        self._exit_stack.callback(process.stop, child)
         self.pids[name] = child.pid
-        state_folder.remember(self._plan.folder, self._plan.data, self.pids)
+        state_folder.write_children(self._plan.folder, self._plan.data, self.pids)
         return child
 
 
@@ -178,50 +180,50 @@ def _restore(environment: Mapping[str, str]) -> None:
     os.environ.update(environment)
 
 
-class _Clock:
-    """Tells what each step took."""
+class _StepTimer:
+    """Measures and logs the duration of each step of the start."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, log: Callable[[str], None]) -> None:
         self.seconds: dict[str, float] = {}
-        self._tell, self._last = tell, time.perf_counter()
+        self._log, self._last = log, time.perf_counter()
 
-    def lap(self, step: str) -> None:
-        """Ends a step."""
+    def finish(self, step: str) -> None:
+        """The step is done; the next one begins."""
         now = time.perf_counter()
         self.seconds[step] = round(now - self._last, 2)
         self._last = now
-        self._tell(f"{step}: {self.seconds[step]} s")
+        self._log(f"{step}: {self.seconds[step]} s")
 
 
-def choose_ports(plan: Plan, tell: Callable[[str], None]) -> dict[str, int]:
-    """A free port for each server; a preferred one that is taken is told with the one used instead."""
+def choose_ports(plan: Plan, log: Callable[[str], None]) -> dict[str, int]:
+    """A free port per server; logs each preferred port that is in use."""
     ports: dict[str, int] = {}
     for name, preferred in PREFERRED_PORTS.items():
-        ports[name] = process.free_port(0 if plan.own_ports else preferred)
-        if not plan.own_ports and ports[name] != preferred:
-            tell(f"port {preferred} is taken: {name} listens on {ports[name]}")
+        ports[name] = process.free_port(0 if plan.any_ports else preferred)
+        if not plan.any_ports and ports[name] != preferred:
+            log(f"port {preferred} is in use: {name} listens on {ports[name]}")
     return ports
 
 
-def parameters(plan: Plan, judge: OwnJudge, redis_url: str) -> dict[str, str]:
-    """The template's parameters on this machine. Loopback and files are allowed here and nowhere else."""
+def parameters(plan: Plan, judge: JudgeConfig, redis_url: str) -> dict[str, str]:
+    """The template's parameters for a local stack. Only here are proxies and URLs on loopback, and lists from files, allowed."""
     settings: dict[str, Value] = {
         "allow_loopback": True, "allow_files": True, "cache_loss": "availability", "jobs_any_domain": True,
         "jobs_allow_http": True, "judge_ca_file": "" if plan.judge else str(plan.data / "ca.pem"),
     }  # fmt: skip
-    found = {"RedisUrl": redis_url, "Pace": "test", "BudgetUsd": "0", "Monitoring": "false",
-             "ValidateWidth": str(max(4, os.cpu_count() or 4)),  # each starts a Python; a batch has 200 checks in flight
-             "AcknowledgePublicLists": "yes"}  # fmt: skip  # the demo has none; `own.py` asks where the reader's file does
+    values = {"RedisUrl": redis_url, "Pace": "test", "BudgetUsd": "0", "Monitoring": "false",
+             "ValidateWidth": str(max(4, os.cpu_count() or 4)),  # each is a Python process with up to 200 concurrent checks
+             "AcknowledgePublicLists": "yes"}  # fmt: skip  # the demo has none; user_sources requires it for the user's
     if judge.key:
-        found |= {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
+        values |= {"JudgeUrl": judge.url, "JudgeHttpsUrl": judge.https_url}
     else:
-        found["JudgeUrl"] = "none"
+        values["JudgeUrl"] = "none"
         settings["judge_echo_urls"] = (judge.url,)
-    return found | {"Overrides": overrides(**settings | dict(plan.settings or {}))} | dict(plan.parameters or {})
+    return values | {"Overrides": overrides(**settings | dict(plan.settings or {}))} | dict(plan.parameters or {})
 
 
 def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Popen[bytes]:
-    """Starts the judge with the farm (one process); the judge's key is in a file that only this user reads."""
+    """Starts judge and farm in one process; the judge's key is in a file that only this user can read."""
     key_file = plan.data / "judge.key"
     state_folder.write_private(key_file, key)
     (plan.data / FARM_FILE).unlink(missing_ok=True)
@@ -232,7 +234,7 @@ def start_farm(plan: Plan, ports: Mapping[str, int], key: str) -> subprocess.Pop
 
 
 def wait_for_farm(child: subprocess.Popen[bytes], data: Path) -> dict[str, Any]:
-    """The farm's manifest, when all its proxies and the judge listen; raises LocalStackError when they do not."""
+    """Waits until judge and farm accept connections, and returns the farm's manifest; raises LocalStackError after 20 s."""
     end = time.monotonic() + FARM_SECONDS
     while child.poll() is None and time.monotonic() < end:
         try:
@@ -245,23 +247,23 @@ def wait_for_farm(child: subprocess.Popen[bytes], data: Path) -> dict[str, Any]:
 
 
 def raise_open_files() -> None:
-    """Raises this process's limit of open files as far as it may; raises LocalStackError when that is too low."""
+    """Sets this process's limit of open files to the permitted maximum; raises LocalStackError if that is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = hard if hard != resource.RLIM_INFINITY else 65_536
-    if soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65_536), hard))
-    if most < OPEN_FILES:
-        raise LocalStackError(f"only {most} open files are allowed here, {OPEN_FILES} are needed: see `ulimit -Hn`")
+    allowed = hard if hard != resource.RLIM_INFINITY else 65_536
+    if soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(allowed, 65_536), hard))
+    if allowed < OPEN_FILES:
+        raise LocalStackError(f"the limit of open files is {allowed}, but {OPEN_FILES} are needed: see `ulimit -Hn`")
 
 
 def read_state(folder: Path) -> Running | None:
-    """The stack that runs with this state folder, or None; one that was killed, or only starts, counts as none.
+    """The running stack of this state folder; None if there is none, or if it is starting or was killed.
 
-    Raises LocalStackError where others could have written into the folder.
+    Raises LocalStackError where other users could have written into the folder.
     """
-    state_folder.refuse_foreign(folder)
+    state_folder.check_trusted(folder)
     try:
-        found = Running(**json.loads((folder / STATE_FILE).read_text()))
+        stack = Running(**json.loads((folder / STATE_FILE).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
-    return found if state_folder.holder(folder) == found.pid else None
+    return stack if state_folder.lock_owner(folder) == stack.pid else None

@@ -1,6 +1,6 @@
-"""The folder that keeps a stack between runs: who holds it, which children run on it, and what a killed run left behind.
+"""The folder that keeps a stack's state between runs: its lock, its child processes, and the cleanup after a killed run.
 
-A lock of the system says whether a stack starts, runs or ends here: it goes with its process, however that dies.
+A file lock shows whether a stack is starting, running or stopping: the operating system releases it when the process ends.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxypool_client.local_stack import why_not_trusted
+from proxypool_client.local_stack import STACK_FILE, why_not_trusted
 
 from proxypool.local import process
 from proxypool.local.process import LocalStackError
 
 LOCK_FILE = "lock"
 CHILDREN_FILE = "children.json"
-LOCK_SECONDS = 0.5  # a glance at the lock (`status`) is over sooner
+LOCK_SECONDS = 0.5  # `status` takes a shared lock for less than this
 PRIVATE_UMASK = 0o077
-OURS = ("valkey-server", "proxypool.local")
+COMMANDS = ("valkey-server", "proxypool.local")  # one of them is in the command line of each child process
 
 
 def create(folder: Path) -> None:
-    """Creates the folder where it is missing; raises LocalStackError where other users could change what lies in it."""
+    """Creates the folder where it is missing; raises LocalStackError where other users could change its files."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    refuse_foreign(folder)
+    check_trusted(folder)
 
 
-def refuse_foreign(folder: Path) -> None:
+def check_trusted(folder: Path) -> None:
     """Raises LocalStackError where the folder exists and belongs to another user, or others may write into it."""
     if folder.exists() and (reason := why_not_trusted(folder.stat())):
-        raise LocalStackError(f"{folder} {reason}: name another folder with --state")
+        raise LocalStackError(f"{folder} {reason}: choose another folder with --state")
 
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Within the block, what this process and its new children create is readable by this user only."""
+    """In the block, files that this process and its new children create are readable by this user only."""
     before = os.umask(PRIVATE_UMASK)
     try:
         yield
@@ -50,7 +50,7 @@ def private_files() -> Iterator[None]:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Writes a file that only this user reads (0600), as a whole or not at all."""
+    """Writes a file that only this user can read (mode 0600), atomically."""
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -60,14 +60,14 @@ def write_private(file: Path, text: str) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Holds the folder for this process while the block runs; raises LocalStackError naming the process that does already."""
+def locked(folder: Path) -> Iterator[None]:
+    """Locks the folder for this process in the block; raises LocalStackError if another process has locked it."""
     create(folder)
     with (folder / LOCK_FILE).open("a+") as file:
         end = time.monotonic() + LOCK_SECONDS
-        while not _locked(file.fileno(), fcntl.LOCK_EX):
+        while not _try_lock(file.fileno(), fcntl.LOCK_EX):
             if time.monotonic() > end:
-                refuse_second(folder)
+                raise_if_locked(folder)
             time.sleep(0.05)
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -75,24 +75,26 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def holder(folder: Path) -> int | None:
-    """The process whose stack starts, runs or ends here; None where there is none."""
+def lock_owner(folder: Path) -> int | None:
+    """The id of the process whose stack is starting, running or stopping in this folder, or None."""
     try:
         with (folder / LOCK_FILE).open() as file:
-            return None if _locked(file.fileno(), fcntl.LOCK_SH) else int(file.read() or 0)
+            return None if _try_lock(file.fileno(), fcntl.LOCK_SH) else int(file.read() or 0)
     except (FileNotFoundError, ValueError):
         return None
 
 
-def refuse_second(folder: Path) -> None:
-    """Raises LocalStackError when a stack already runs on this folder, or starts."""
-    found = holder(folder)
-    if found is not None:
-        raise LocalStackError(f"a stack already runs here (process {found}): `proxypool down` stops it")
+def raise_if_locked(folder: Path) -> None:
+    """Raises LocalStackError if a stack of this folder is starting, running or stopping."""
+    pid = lock_owner(folder)
+    if pid is not None:
+        raise LocalStackError(
+            f"a stack is already running in this folder (process {pid}); stop it with `proxypool down`"
+        )
 
 
-def remember(folder: Path, data: Path, children: Mapping[str, int]) -> None:
-    """Writes down the process ids of the children that run now, on what data; none: the stack has ended in order."""
+def write_children(folder: Path, data: Path, children: Mapping[str, int]) -> None:
+    """Records the process ids of the running children and their data folder; without children the record is removed."""
     file = folder / CHILDREN_FILE
     if children:
         file.write_text(json.dumps({"data": str(data), "children": dict(children)}))
@@ -100,42 +102,43 @@ def remember(folder: Path, data: Path, children: Mapping[str, int]) -> None:
         file.unlink(missing_ok=True)
 
 
-def clean_up(folder: Path, tell: Callable[[str], None]) -> bool:
-    """Stops what a killed run left running; returns whether there was anything to mend.
+def clean_up(folder: Path, log: Callable[[str], None]) -> bool:
+    """Stops the processes that a killed run left; returns whether there was such a run.
 
-    Where its servers died with it, what they stored may disagree: the cache is emptied, and filled again from the tables.
+    If its servers were killed too, cache and tables may be inconsistent: the cache is deleted, and is rebuilt from the tables.
     """
     try:
-        left = json.loads((folder / CHILDREN_FILE).read_text())
-    except (FileNotFoundError, ValueError):  # ValueError: killed while writing the first
+        record = json.loads((folder / CHILDREN_FILE).read_text())
+    except (FileNotFoundError, ValueError):  # ValueError: killed during the first write
         return False
-    alive = {name: pid for name, pid in left["children"].items() if is_ours(pid)}
+    alive = {name: pid for name, pid in record["children"].items() if is_stack_process(pid)}
     for name, pid in alive.items():
         process.stop_pid(pid)
-        tell(f"stopped {name} (process {pid}), left behind by a run that was killed")
+        log(f"stopped {name} (process {pid}) of a previous run that was killed")
     if not {"valkey", "aws"} <= alive.keys():
-        shutil.rmtree(Path(left["data"]) / "valkey", ignore_errors=True)
-        tell("the last run was killed: what it had learnt since its start is lost")
+        shutil.rmtree(Path(record["data"]) / "valkey", ignore_errors=True)
+        log("the previous run was killed: its changes since its start are lost")
+    (folder / STACK_FILE.name).unlink(missing_ok=True)
     (folder / CHILDREN_FILE).unlink()
     return True
 
 
-def is_ours(pid: int) -> bool:
-    """Whether this process is a child of some stack: a number alone may be somebody else's by now."""
-    return process.is_alive(pid) and any(word in _command(pid) for word in OURS)
+def is_stack_process(pid: int) -> bool:
+    """Whether this process is a child of a local stack: the operating system may have reused the id for another program."""
+    return process.is_alive(pid) and any(name in _command(pid) for name in COMMANDS)
 
 
 def _command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
-    except OSError:  # no /proc (macOS), or it ended just now
-        shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return shown.stdout
+    except OSError:  # no /proc (macOS), or the process has ended
+        listing = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return listing.stdout
 
 
-def _locked(file: int, how: int) -> bool:
+def _try_lock(file: int, mode: int) -> bool:
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

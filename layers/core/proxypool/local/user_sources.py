@@ -1,30 +1,28 @@
-"""The reader's own lists: what `make up SOURCES=…` is given, and what has to be so before they are used."""
+"""The user's own lists for `make up SOURCES=…`, what must be acknowledged before they are used, and the judge that checks them."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from proxypool.local.process import LocalStackError
+from proxypool_client import source_files
+from proxypool_client.errors import SourceFileError
+from proxypool_client.source_files import Entry, SourceFile, read_text
 
 PUBLIC_JUDGE = "http://httpbin.org/get"
 RULE = 'use only proxies that you own, rent, or may use in writing (README, "Open proxies and AWS\'s rules")'
-FILES = ("path", "upload", "serve")  # a list at hand: read where it lies, put into the bucket, or served as a URL
-
-Body = dict[str, Any]
+_JUDGE_KEYS = frozenset({"url", "https_url", "key_file"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnJudge:
-    """A judge that real proxies can reach: one of ours with its key, or somebody's echo service (httpbin's form).
+class JudgeConfig:
+    """A judge that the proxies can reach: one of this project with its key, or a public echo service (httpbin's format).
 
-    Without a key nothing is signed, and every verdict says so; HTTPS is then asked of the same host.
+    Without a key responses are unsigned, and the checks record that; HTTPS requests then go to the same host.
     """
 
     url: str
@@ -33,88 +31,58 @@ class OwnJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
-    """The sources as POST /sources takes them; `judge` None: all proxies are on loopback, as the stack's own judge is."""
+class UserSources:
+    """The sources to send to the API. `judge` is None if all proxies are on loopback: the stack's own judge checks them."""
 
-    sources: Sequence[Body]
-    judge: OwnJudge | None
+    entries: Sequence[Entry]
+    judge: JudgeConfig | None
 
 
-def read_own(file: Path, environment: Mapping[str, str] = os.environ) -> Own:
-    """The reader's file: a .toml of [[source]] tables, or any other file taken as one list.
+def read_user_sources(file: Path, environment: Mapping[str, str] = os.environ) -> UserSources:
+    """The sources of a .toml file, or of any other file as a single list.
 
-    Relative paths are relative to the file. Raises LocalStackError, one line for the reader.
+    Raises SourceFileError: the file cannot be read, is not valid, or names a list on the web without `acknowledge = true`.
     """
     file = file.expanduser()
-    said = _read_toml(file) if file.suffix == ".toml" else {"source": [{"path": file.name}]}
-    _text_of(file)
-    sources = [_absolute(source, file.parent) for source in _sources(said, file)]
-    used = [source for source in sources if source.get("enabled", True)]
-    if any(_is_public(source) for source in used) and said.get("acknowledge") is not True:
-        raise LocalStackError(f"{file}: write `acknowledge = true` at its top when this holds: {RULE}")
-    if "judge" not in said and all(_only_loopback(_list_of(source)) for source in used):
-        return Own(sources=sources, judge=None)
-    return Own(sources=sources, judge=_judge(said.get("judge", {}), file, environment))
+    content = source_files.read(file) if file.suffix == ".toml" else _single_list(file)
+    enabled = [entry for entry in content.entries if entry.body.get("enabled", True)]
+    if any(_is_remote(entry) for entry in enabled) and not content.acknowledged:
+        raise SourceFileError(f"{file}: add `acknowledge = true` at the top of the file if this is true: {RULE}")
+    if content.judge is None and all(_has_only_loopback(_list_text(entry)) for entry in enabled):
+        return UserSources(entries=content.entries, judge=None)
+    return UserSources(entries=content.entries, judge=_judge(content, file, environment))
 
 
-def _read_toml(file: Path) -> Body:
-    try:
-        return tomllib.loads(_text_of(file))
-    except tomllib.TOMLDecodeError as error:
-        raise LocalStackError(f"{file} is not TOML: {error}") from error
+def _single_list(file: Path) -> SourceFile:
+    body = {"name": file.name, "path": str(file.resolve())}
+    return SourceFile(entries=[Entry({"id": source_files.source_id({"path": body["path"]}), **body})])
 
 
-def _sources(said: Body, file: Path) -> list[Body]:
-    sources = said.get("source")
-    if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
-        raise LocalStackError(f"{file} has no [[source]] table")
-    if unknown := said.keys() - {"source", "judge", "acknowledge"}:
-        raise LocalStackError(f"{file}: {', '.join(sorted(unknown))} is unknown at its top")
-    if any("acknowledge" in source for source in sources):
-        raise LocalStackError(f"{file}: `acknowledge` belongs to the top, above the first [[source]]")
-    return sources
-
-
-def _judge(said: Any, file: Path, environment: Mapping[str, str]) -> OwnJudge:
-    """The file's [judge], else the environment's, else a public echo service."""
-    if not isinstance(said, dict) or said.keys() - {"url", "https_url", "key_file"}:
-        raise LocalStackError(f"{file}: [judge] takes url, https_url and key_file")
-    key_file = said.get("key_file") or environment.get("PROXYPOOL_JUDGE_KEY_FILE")
-    return OwnJudge(
-        url=said.get("url") or environment.get("PROXYPOOL_JUDGE_URL") or PUBLIC_JUDGE,
-        https_url=said.get("https_url") or environment.get("PROXYPOOL_JUDGE_HTTPS_URL") or "",
-        key=_text_of(file.parent / Path(key_file).expanduser()).strip() if key_file else "",
+def _judge(content: SourceFile, file: Path, environment: Mapping[str, str]) -> JudgeConfig:
+    """The judge of the file's [judge] table, else of the environment, else a public echo service."""
+    table = {} if content.judge is None else content.judge
+    if not isinstance(table, Mapping) or table.keys() - _JUDGE_KEYS:
+        raise SourceFileError(f"{file}: the keys of [judge] are url, https_url and key_file")
+    key_file = table.get("key_file") or environment.get("PROXYPOOL_JUDGE_KEY_FILE")
+    return JudgeConfig(
+        url=table.get("url") or environment.get("PROXYPOOL_JUDGE_URL") or PUBLIC_JUDGE,
+        https_url=table.get("https_url") or environment.get("PROXYPOOL_JUDGE_HTTPS_URL") or "",
+        key=read_text(file.parent / Path(key_file).expanduser()).strip() if key_file else "",
     )
 
 
-def _absolute(source: Body, folder: Path) -> Body:
-    files = {name: source[name] for name in FILES if isinstance(source.get(name), str)}
-    return source | {name: str((folder / Path(path).expanduser()).resolve()) for name, path in files.items()}
+def _is_remote(entry: Entry) -> bool:
+    return "url" in entry.body and not _is_loopback_address(urlsplit(str(entry.body["url"])).hostname or "")
 
 
-def _is_public(source: Body) -> bool:
-    return "url" in source and not _is_loopback_address(urlsplit(str(source["url"])).hostname or "")
+def _list_text(entry: Entry) -> str:
+    """The list's text; "" for a list that is fetched by URL or from S3."""
+    path = entry.serve or entry.upload or entry.body.get("path")
+    return read_text(Path(path)) if path else str(entry.body.get("inline", ""))
 
 
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LocalStackError(
-            f"{file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}"
-        ) from error
-
-
-def _list_of(source: Body) -> str:
-    """The list at hand; nothing for one on the web."""
-    for name in FILES:
-        if name in source:
-            return _text_of(Path(source[name]))
-    return str(source.get("inline", ""))
-
-
-def _only_loopback(text: str) -> bool:
-    """Whether a list names proxies on this machine alone: then the judge on loopback is the one that they can reach."""
+def _has_only_loopback(text: str) -> bool:
+    """Whether all proxies of a list are on this machine: only those can reach a judge on loopback. False for an empty list."""
     from proxypool.proxies.proxy import Protocol
     from proxypool.sources.formats import AUTO, parse
 

@@ -1,8 +1,8 @@
-"""The admin API's objects, made from the settings."""
+"""Builds the service of the admin API from the settings."""
 
 from __future__ import annotations
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
@@ -10,10 +10,10 @@ from proxypool.sources.build import source_table
 
 
 def manager(settings: Settings) -> Manager:
-    """Answers the admin API's routes."""
+    """Builds the service behind the admin routes."""
     return Manager(
         settings=settings,
         sources=source_table(settings),
         proxies=ProxyTable(settings.need("proxies_table")),
-        state=State(settings.need("state_table")),
+        state=StateTable(settings.need("state_table")),
     )

@@ -1,6 +1,6 @@
-"""The OpenAPI document: made of each module's table of operations, checked in as `proxypool/openapi.json`, served by `manage`.
+"""Builds the OpenAPI document from the tables of operations. Checked in as `proxypool/openapi.json`, served by `manage`.
 
-A new route is a row in its module's `operations.py` and `make openapi`; a new table of operations is a line in `tables`.
+To add a route, add a row to an `operations.py` and run `make openapi`; a new table of operations is a line in `tables`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded
 from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, object_, one_of
 from proxypool.http.web import Field, schema_of
 
-VERSION: Final = "0.1.0"  # of the API: grows with what it takes and answers
+VERSION: Final = "0.1.0"  # of the API: increased with each change of requests or responses
 FILE: Final = "openapi.json"
-COME_AGAIN: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # these say when
+RETRYABLE: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # with Retry-After
 INFO: Final = {
     "title": "proxypool",
     "version": VERSION,
-    "summary": "Lease a proxy that works right now, yours alone for a while",
+    "summary": "Lease a proxy that works right now, exclusive until it expires",
     "description": (
         "Requests are JSON in UTF-8, at most 64 KB, without duplicate keys; unknown members are refused. Errors are problem "
-        "details (RFC 9457), told apart by `type`. The owner of a lease is who signed the request, or the token's subject. Limits are the default "
-        "ones; a deployment may set lower ones. Before a request reaches the pool, the gateway may answer 403 or 429 by itself."
+        "details (RFC 9457), distinguished by `type`. The owner of a lease is the signer of the request, or the subject of the token. The limits shown are the "
+        "defaults; a deployment may set lower ones. API Gateway may answer 403 or 429 before a request reaches the pool."
     ),
     "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
 }
@@ -35,19 +35,19 @@ SECURITY: Final = {
         "type": "apiKey",
         "in": "header",
         "name": "Authorization",
-        "description": "AWS Signature Version 4, service `execute-api`. A stack on your own machine asks for none.",
+        "description": "AWS Signature Version 4, service `execute-api`. The local stack does not require it.",
     },
     "token": {
         "type": "http",
         "scheme": "bearer",
         "bearerFormat": "JWT",
-        "description": "Of the deployment's issuer, at the address of its API for tokens; the subject is the owner.",
+        "description": "A token of the configured issuer, for the URL of the token API; the subject is the owner.",
     },
 }
 
 
 def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...]:
-    """Each module's operations, and the schemas that they name. Imported here: serving the document needs none of it."""
+    """The operations and named schemas of each room. Imported lazily, because serving the document does not need them."""
     from proxypool.config.settings import Settings
     from proxypool.jobs import operations as jobs
     from proxypool.leases import operations as leases
@@ -66,35 +66,35 @@ def document() -> dict[str, Any]:
     """The document, built from the tables."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Schema] = {"Problem": _problem_schema()}
-    answers: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for operations, named in tables():
         schemas |= named
         for operation in operations:
-            paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, answers)
+            paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, responses)
     return {
         "openapi": "3.1.0",
         "info": INFO,
         "servers": [{"url": "/"}],
         "security": [{name: []} for name in SECURITY],
         "paths": paths,
-        "components": {"securitySchemes": SECURITY, "schemas": schemas, "responses": dict(sorted(answers.items()))},
+        "components": {"securitySchemes": SECURITY, "schemas": schemas, "responses": dict(sorted(responses.items()))},
     }
 
 
 def text() -> str:
-    """The document as the file holds it."""
+    """The document as file content."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
 @cache
 def checked_in() -> dict[str, Any]:
-    """The document of the package."""
-    found: dict[str, Any] = json.loads(files("proxypool").joinpath(FILE).read_text(encoding="utf-8"))
-    return found
+    """The document that is part of the package."""
+    document: dict[str, Any] = json.loads(files("proxypool").joinpath(FILE).read_text(encoding="utf-8"))
+    return document
 
 
-def _operation(operation: Operation[Any], answers: dict[str, Any]) -> dict[str, Any]:
-    """One operation; the error responses that it needs are added to `answers`, one for all operations."""
+def _operation(operation: Operation[Any], responses: dict[str, Any]) -> dict[str, Any]:
+    """One operation; adds its error responses to `responses`, which are shared by all operations."""
     out: dict[str, Any] = {"operationId": operation.name, "tags": [operation.path.split("/")[1]]}
     out["summary"] = operation.summary
     if operation.description:
@@ -112,10 +112,10 @@ def _operation(operation: Operation[Any], answers: dict[str, Any]) -> dict[str, 
             "required": operation.is_body_required,
             "content": {"application/json": {"schema": schema}},
         }
-    out["responses"] = {str(status): _answer(schema) for status, schema in operation.answers.items()}
+    out["responses"] = {str(status): _response(schema) for status, schema in operation.answers.items()}
     for status, errors in _by_status(operation.all_errors).items():
         name = "Or".join(error.__name__ for error in errors)
-        answers[name] = _refusal(errors)
+        responses[name] = _error_response(errors)
         out["responses"][str(status)] = {"$ref": f"#/components/responses/{name}"}
     return out
 
@@ -125,31 +125,31 @@ def _id_field(operation: Operation[Any]) -> Field:
 
 
 def _body_fields(operation: Operation[Any]) -> Mapping[str, Field]:
-    """The members of a partial body have no defaults: an absent one keeps its value."""
+    """Members of a partial body have no defaults: an absent one is not changed."""
     fields = operation.body or {}
     return {name: replace(field, default=None) for name, field in fields.items()} if operation.is_partial else fields
 
 
-def _parameter(place: str, name: str, field: Field) -> dict[str, Any]:
+def _parameter(location: str, name: str, field: Field) -> dict[str, Any]:
     schema = field.schema()
-    out = {"name": name, "in": place, "required": field.required, "schema": schema}
+    out = {"name": name, "in": location, "required": field.required, "schema": schema}
     return out | ({"description": schema.pop("description")} if "description" in schema else {})
 
 
-def _answer(schema: Schema | None) -> dict[str, Any]:
+def _response(schema: Schema | None) -> dict[str, Any]:
     if schema is None:
         return {"description": "Success"}
     return {"description": "Success", "content": {"application/json": {"schema": schema}}}
 
 
 def _by_status(errors: Iterable[type[ApiError]]) -> dict[int, list[type[ApiError]]]:
-    found: dict[int, list[type[ApiError]]] = {}
+    by_status: dict[int, list[type[ApiError]]] = {}
     for error in errors:
-        found.setdefault(error.status, []).append(error)
-    return found
+        by_status.setdefault(error.status, []).append(error)
+    return by_status
 
 
-def _refusal(errors: list[type[ApiError]]) -> dict[str, Any]:
+def _error_response(errors: list[type[ApiError]]) -> dict[str, Any]:
     kinds = {"type": "object", "properties": {"type": one_of(*(error.type for error in errors))}}
     if Invalid in errors:
         kinds["required"] = ["errors"]
@@ -159,20 +159,20 @@ def _refusal(errors: list[type[ApiError]]) -> dict[str, Any]:
             "application/problem+json": {"schema": {"allOf": [{"$ref": "#/components/schemas/Problem"}, kinds]}}
         },
     }
-    if COME_AGAIN.intersection(errors):
+    if RETRYABLE.intersection(errors):
         seconds = {"type": "integer", "minimum": 1, "maximum": 30}
         out["headers"] = {"Retry-After": {"description": "Seconds after which a retry may help", "schema": seconds}}
     return out
 
 
 def _problem_schema() -> Schema:
-    wrong = object_(field=TEXT, message=TEXT)
+    field_error = object_(field=TEXT, message=TEXT)
     members: dict[str, Schema] = {
         "type": one_of(*sorted(error.type for error in ApiError.__subclasses__())),
         "title": TEXT,
         "status": INTEGER,
         "detail": TEXT,
-        "errors": {**array(wrong), "description": "What is wrong, field by field"},
+        "errors": {**array(field_error), "description": "The invalid fields, with messages"},
         "reasons": {
             "type": "object",
             "additionalProperties": INTEGER,

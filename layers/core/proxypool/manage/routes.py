@@ -1,15 +1,15 @@
-"""The admin API: the router of `manage`, and the objects that its calls use."""
+"""The admin API: the router of `manage` and its services."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings, settings
 from proxypool.http import caller, web
 from proxypool.http.router import Mount, Router
-from proxypool.http.router import answer as answer_by
+from proxypool.http.router import answer as route
 from proxypool.jobs import operations as job_operations
 from proxypool.jobs.build import service
 from proxypool.jobs.service import Jobs
@@ -23,10 +23,10 @@ from proxypool.telemetry import flush, log
 @cache
 def manager() -> Manager:
     """Built once per Lambda environment."""
-    found = settings()
+    config = settings()
     return Manager(
-        settings=found, sources=SourceTable(found.need("sources_table")), proxies=ProxyTable(found.need("proxies_table")),
-        state=State(found.need("state_table")),
+        settings=config, sources=SourceTable(config.need("sources_table")), proxies=ProxyTable(config.need("proxies_table")),
+        state=StateTable(config.need("state_table")),
     )  # fmt: skip
 
 
@@ -37,20 +37,20 @@ def jobs() -> Jobs:
 
 
 @cache
-def router(known: Settings) -> Router:
+def router(config: Settings) -> Router:
     """Built once per Lambda environment."""
     return Router(
         Mount((*source_operations.OPERATIONS, *operations.OPERATIONS), lambda: manager()),
-        Mount(job_operations.operations(known), lambda: jobs()),
-        identify=lambda event: caller.identify(event, local=known.allow_loopback),
-        admin_scope=known.admin_scope,
+        Mount(job_operations.operations(config), lambda: jobs()),
+        identify=lambda event: caller.identify(event, local=config.allow_loopback),
+        admin_scope=config.admin_scope,
     )
 
 
 def answer(event: dict[str, Any]) -> web.Response:
     """The response to one HTTP API event."""
     try:
-        return answer_by(event, lambda: router(settings()), on_error=_log)
+        return route(event, lambda: router(settings()), on_error=_log)
     finally:
         flush()
 

@@ -1,4 +1,4 @@
-"""How the pool is: what others wrote down, put together. Nothing is counted here."""
+"""Statistics of the pool, assembled from stored values; nothing is counted here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from proxypool import clock
-from proxypool.aws.state import GAUGES, SIZES, State
+from proxypool.aws.state import GAUGES, SIZES, StateTable
 from proxypool.jobs.store import usage
 from proxypool.sources.record import Source
 from proxypool.tasks.runs import last_name, success_name
@@ -26,12 +26,12 @@ SCRAPE: Final = success_name("scrape_source")
 VALIDATION: Final = success_name("validate_proxy")
 
 
-def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
-    """Sizes, gauges, yields, bytes, and each task's last run; what nobody has written yet is null."""
+def pool_stats(state: StateTable, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
+    """Sizes, gauges, source health, bytes, and the last run of each task; missing values are null."""
     sources = list(sources)
     used = usage.read([source.source_id for source in sources], state, now=now)
-    known = state.get_many([SIZES, GAUGES, SCRAPE, VALIDATION, *map(last_name, TASKS)])
-    sizes, gauges = known.get(SIZES, {}), known.get(GAUGES, {})
+    stored = state.get_many([SIZES, GAUGES, SCRAPE, VALIDATION, *map(last_name, TASKS)])
+    sizes, gauges = stored.get(SIZES, {}), stored.get(GAUGES, {})
     return {
         "at": clock.iso(now),
         "proxies": sizes.get("by_status"),
@@ -40,8 +40,8 @@ def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[s
         "ready": gauges.get("ready"),
         "leases_open": gauges.get("leases_open"),
         "gauges_at": gauges.get("at"),
-        "last_scrape_at": known.get(SCRAPE),
-        "last_validation_at": known.get(VALIDATION),
+        "last_scrape_at": stored.get(SCRAPE),
+        "last_validation_at": stored.get(VALIDATION),
         "sources": {
             source.source_id: {
                 "rows": source.rows, "valid": source.valid, "new": source.new, "health": source.health,
@@ -49,5 +49,5 @@ def pool_stats(state: State, sources: Iterable[Source], now: datetime) -> dict[s
             }
             for source in sources
         },
-        "tasks": {task: known.get(last_name(task)) for task in TASKS},
+        "tasks": {task: stored.get(last_name(task)) for task in TASKS},
     }  # fmt: skip

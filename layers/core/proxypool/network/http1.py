@@ -35,7 +35,7 @@ _FORBIDDEN_IN_CREDENTIALS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in cre
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class ProxyCredentials:
     """User name and password for the proxy."""
 
     username: str
@@ -68,7 +68,7 @@ class Response:
     body: bytes
 
 
-def build_get(target: str, host: str, *, user_agent: str, credentials: Credentials | None = None) -> bytes:
+def build_get(target: str, host: str, *, user_agent: str, credentials: ProxyCredentials | None = None) -> bytes:
     """Encodes a GET; `target` is a path, or an absolute URL for an HTTP proxy. Only then pass `credentials`: they are
     the proxy's.
     """
@@ -77,7 +77,7 @@ def build_get(target: str, host: str, *, user_agent: str, credentials: Credentia
     )
 
 
-def build_connect(authority: str, *, credentials: Credentials | None = None) -> bytes:
+def build_connect(authority: str, *, credentials: ProxyCredentials | None = None) -> bytes:
     """Encodes a CONNECT to host:port; the host name is sent to the proxy unresolved."""
     return _encode_request(f"CONNECT {authority}", authority, "", credentials)
 
@@ -90,7 +90,7 @@ class HttpRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
-    def encode(self, target: str, host: str, *, credentials: Credentials | None = None) -> bytes:
+    def encode(self, target: str, host: str, *, credentials: ProxyCredentials | None = None) -> bytes:
         """The request's bytes; `target` and `credentials` as in `build_get`. Raises ValueError for an invalid header."""
         if any(not _TOKEN.fullmatch(name) or _FORBIDDEN_IN_VALUE.search(value) for name, value in self.headers.items()):
             raise ValueError("a header name must be a token, a value must not contain control characters")
@@ -224,7 +224,7 @@ def _parse_head(raw: bytes) -> _Head:
     return _Head(int(match[1]), headers, chunked, length)
 
 
-def _encode_request(request_line: str, host: str, extra_headers: str, credentials: Credentials | None) -> bytes:
+def _encode_request(request_line: str, host: str, extra_headers: str, credentials: ProxyCredentials | None) -> bytes:
     if _FORBIDDEN_IN_TARGET.search(request_line.partition(" ")[2] + host):
         raise ValueError("target and host must not contain white space or control characters")
     return f"{request_line} HTTP/1.1\r\nHost: {host}\r\n{credentials.authorization_header() if credentials else ''}{extra_headers}\r\n".encode()

@@ -12,7 +12,7 @@ from typing import Final
 
 from proxypool.network.address import is_address
 from proxypool.network.faults import Fault, TransportError
-from proxypool.network.http1 import Credentials
+from proxypool.network.http1 import ProxyCredentials
 
 Reader = Callable[[bytearray, bool], bytes | None]
 
@@ -22,7 +22,7 @@ _NO_ACCEPTABLE_METHOD: Final = 0xFF
 _ADDRESS_BYTES: Final = {1: 4, 4: 16}  # IPv4, IPv6; 3 is a name with a length prefix
 
 
-def socks4_connect(host: str, port: int, credentials: Credentials | None) -> bytes:
+def socks4_connect(host: str, port: int, credentials: ProxyCredentials | None) -> bytes:
     """SOCKS4 for an IPv4 address, SOCKS4a for a name; raises TransportError(UNSUPPORTED) for IPv6."""
     user = credentials.encode()[0] if credentials else b""
     if ":" in host:
@@ -41,12 +41,12 @@ def check_socks4_reply(reply: bytes) -> None:
         raise TransportError(faults.get(reply[1], Fault.PROTOCOL))
 
 
-def socks5_greeting(credentials: Credentials | None) -> bytes:
+def socks5_greeting(credentials: ProxyCredentials | None) -> bytes:
     """Offers no authentication, and username/password if there are credentials."""
     return b"\x05\x02\x00\x02" if credentials else b"\x05\x01\x00"
 
 
-def parse_socks5_method(reply: bytes, credentials: Credentials | None) -> int:
+def parse_socks5_method(reply: bytes, credentials: ProxyCredentials | None) -> int:
     """The authentication method that the proxy chose; raises TransportError."""
     if reply[0] != 5:
         raise TransportError(Fault.PROTOCOL)
@@ -57,7 +57,7 @@ def parse_socks5_method(reply: bytes, credentials: Credentials | None) -> int:
     return reply[1]
 
 
-def socks5_auth(credentials: Credentials) -> bytes:
+def socks5_auth(credentials: ProxyCredentials) -> bytes:
     """Username/password request (RFC 1929); raises TransportError if the credentials cannot be sent."""
     username, password = credentials.encode()
     return b"\x01" + bytes((len(username),)) + username + bytes((len(password),)) + password

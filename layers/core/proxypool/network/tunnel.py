@@ -19,12 +19,24 @@ from dataclasses import dataclass
 from proxypool.network import socks
 from proxypool.network.address import Url
 from proxypool.network.faults import Fault, TransportError
-from proxypool.network.http1 import MAX_BODY_BYTES, Credentials, HttpRequest, Response, build_connect, build_get
+from proxypool.network.http1 import MAX_BODY_BYTES, HttpRequest, ProxyCredentials, Response, build_connect, build_get
 from proxypool.network.wire import Connection
 
 __all__ = [
-    "Connection", "Credentials", "Fault", "HttpRequest", "ProxyHop", "Response", "TransportError", "build_connect", "build_get",
-    "get_http", "get_https", "open_tunnel", "send_request", "start_proxy_tls",
+    "Connection",
+    "Fault",
+    "HttpRequest",
+    "ProxyCredentials",
+    "ProxyHop",
+    "Response",
+    "TransportError",
+    "build_connect",
+    "build_get",
+    "get_http",
+    "get_https",
+    "open_tunnel",
+    "send_request",
+    "start_proxy_tls",
 ]  # fmt: skip
 
 
@@ -38,7 +50,7 @@ class ProxyHop:
     protocol: str
     host: str
     tls: ssl.SSLContext
-    credentials: Credentials | None = None
+    credentials: ProxyCredentials | None = None
 
 
 async def get_http(
@@ -109,7 +121,9 @@ async def open_tunnel(connection: Connection, hop: ProxyHop, host: str, port: in
     connection.expect_no_data()
 
 
-async def _open_socks5_tunnel(connection: Connection, host: str, port: int, credentials: Credentials | None) -> None:
+async def _open_socks5_tunnel(
+    connection: Connection, host: str, port: int, credentials: ProxyCredentials | None
+) -> None:
     connection.send(socks.socks5_greeting(credentials))
     method = socks.parse_socks5_method(await connection.read(socks.read_exactly(2)), credentials)
     if method == socks.AUTH_PASSWORD and credentials:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from proxypool import clock
-from proxypool.aws.state import SIZES, State
+from proxypool.aws.state import SIZES, StateTable
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import due_shards
 from proxypool.proxies.table import ProxyTable
@@ -23,7 +23,7 @@ PROXIES_PER_SECOND: Final = 200  # 10,000 proxies: every 50 seconds
 MAX_INTERVAL_SECONDS: Final = 900
 
 
-def refresh_sizes(table: ProxyTable, state: State, *, now: datetime) -> dict[str, Any]:
+def refresh_sizes(table: ProxyTable, state: StateTable, *, now: datetime) -> dict[str, Any]:
     """The cached sizes, counted again if they are stale: {at, by_status, overdue}.
 
     A proxy is overdue if its check has been due for half an hour: between two sweeps some are always due.

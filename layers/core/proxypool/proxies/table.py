@@ -16,7 +16,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, took, update, with_attributes
+from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, try_write, update, with_attributes
 from proxypool.http.codec import attributes
 from proxypool.http.fields import load, row, store
 from proxypool.proxies.proxy import Kind, Protocol, Proxy, Status
@@ -197,7 +197,7 @@ class ProxyTable:
         """Sets the number of the proxy's check records if its row has not changed since it was read; else False."""
         item = self._model(record.id)
         actions: list[Any] = [ProxyItem.check[_UNPRUNED].set(unpruned), ProxyItem.version.add(1)]
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.version == record.version))
 
     def fold_lease(self, proxy_id: str, facts: LeaseFacts) -> bool:
         """Writes lease outcomes if their journal entry is newer than the row's; else False."""
@@ -210,7 +210,7 @@ class ProxyTable:
             ProxyItem.journal_id.set(facts.journal_id),
             ProxyItem.version.add(1),
         ]
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & is_newer))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists() & is_newer))
 
     def describe(
         self, proxy_id: str, *, tags: frozenset[str] | None = None, kind: Kind | None = None, slots: int | None = None
@@ -224,7 +224,7 @@ class ProxyTable:
         if slots is not None:
             actions.append(ProxyItem.slots.set(slots))
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def retire(self, proxy_id: str) -> bool:
         """Retires a proxy: its row remains as a tombstone, so that no list adds it again. False if it does not exist."""
@@ -233,7 +233,7 @@ class ProxyTable:
             ProxyItem.claim.set(0), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.proxy_id.exists()))
 
     def restore(self, proxy_id: str, *, now: datetime) -> bool:
         """Reverts `retire`: the proxy is unchecked and due now. False if it is not retired, or does not exist."""
@@ -242,13 +242,13 @@ class ProxyTable:
             ProxyItem.due_shard.set(str(due_shard(Status.UNCHECKED, proxy_id))), ProxyItem.version.add(1),
         ]  # fmt: skip
         item = self._model(proxy_id)
-        return took(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
+        return try_write(lambda: item.update(actions=actions, condition=ProxyItem.status == Status.RETIRED.value))
 
     def delete_dead(self, record: ProxyRecord) -> bool:
         """Deletes a dead proxy's row if it has not changed since it was read; else False."""
         unchanged = (ProxyItem.status == Status.DEAD.value) & (ProxyItem.version == record.version)
         item = self._model(record.id)
-        return took(lambda: item.delete(condition=unchanged))
+        return try_write(lambda: item.delete(condition=unchanged))
 
     @property
     def _model(self) -> type[ProxyItem]:

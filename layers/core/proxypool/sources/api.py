@@ -26,6 +26,7 @@ from proxypool.sources import source_secret
 from proxypool.sources.cron import parse_schedule
 from proxypool.sources.formats import formats, is_known
 from proxypool.sources.record import UPLOADS, Source
+from proxypool.sources.source_secret import fill_url
 from proxypool.telemetry import Metric, count
 
 SOURCE_ID: Final = TAG_PATTERN
@@ -125,9 +126,9 @@ def _request_errors(source: Source) -> dict[str, str]:
     if _CONNECTION_HEADERS & set(names) or len(set(names)) != len(names):
         errors["headers"] = "each name once, and none that the connection itself sets"
     texts = (source.url, source.inline, *source.headers)
-    if any(map(source_secret.asks_for_secret, texts)) != bool(source.secret):
+    if any(map(source_secret.has_placeholder, texts)) != bool(source.secret):
         errors |= {"secret": "{secret} in url, headers or inline and the entry that it stands for belong together"}
-    if source_secret.asks_for_secret(source.url.partition("://")[2].partition("/")[0]):
+    if source_secret.has_placeholder(source.url.partition("://")[2].partition("/")[0]):
         errors["url"] = "a secret stands in the path or the query, never in the host"
     return errors
 
@@ -135,7 +136,7 @@ def _request_errors(source: Source) -> dict[str, str]:
 def url_refusal(source: Source, settings: Settings) -> str:
     """The reason why the source's URL must not be fetched, before any DNS lookup; "" if there is none. Counts private addresses."""
     local = settings.allow_loopback
-    text = source_secret.in_url(lambda _: "x", source.url)
+    text = fill_url(lambda _: "x", source.url)
     try:
         url = parse_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:

@@ -1,7 +1,7 @@
 """How a source is: from what its lists held to a state, and how long one without working proxies backs off. Pure.
 
-A list that looks wrong is not taken: what the last good one brought stays. Failure to read a list changes no state, and
-nothing here disables a source: only a person does.
+A suspicious list is not stored; the proxies of the last good list remain. A failed fetch does not change the state, and
+a source is never disabled automatically.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-JUDGED_AFTER: Final = 3  # good lists that say what is usual: the rule holds from the fourth on
-MIN_ROWS: Final = 100  # of fewer rows a share says nothing
-FAR_FEWER: Final = 0.25  # of what is usual
+JUDGED_AFTER: Final = 3  # good lists that make the baseline; the rules apply to the fourth list and later ones
+MIN_ROWS: Final = 100  # shares of fewer rows are not significant
+FAR_FEWER: Final = 0.25  # of the usual rows
 MOSTLY_NEW: Final = 0.8  # of the list's rows
 ONE_NETWORK: Final = 0.3  # of the list's rows
 ANOMALIES_TO_QUARANTINE: Final = 3
@@ -23,16 +23,16 @@ MAX_BACKOFF: Final = timedelta(hours=24)
 
 
 class Health(StrEnum):
-    """The states."""
+    """State of a source."""
 
     HEALTHY = "healthy"
-    SUSPECT = "suspect"  # its last list looked wrong and was not taken
-    QUARANTINED = "quarantined"  # three in a row: somebody should look, its lists are still read and judged
-    DISABLED = "disabled"  # by a person
+    SUSPECT = "suspect"  # its last list was suspicious and was not stored
+    QUARANTINED = "quarantined"  # three suspicious lists in a row: needs a person; lists are still fetched and judged
+    DISABLED = "disabled"  # by the operator
 
 
 class Suspicion(StrEnum):
-    """What looks wrong about a list."""
+    """The reason why a list is suspicious."""
 
     FAR_FEWER_ROWS = "far_fewer_rows"
     MOSTLY_NEW = "mostly_new"
@@ -41,7 +41,7 @@ class Suspicion(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One list in numbers: good rows, those not listed before (None: unknown), those in its largest /24 (or /48)."""
+    """Counts of one list: valid rows, new ones among them (None: unknown), those in the largest /24 (or /48)."""
 
     valid: int
     new: int | None

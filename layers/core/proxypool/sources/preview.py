@@ -1,4 +1,4 @@
-"""`proxypool sources test`: what a list would yield, without a stack and without keeping anything."""
+"""`proxypool sources test`: parses a list and shows the result, without a stack and without storing anything."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from proxypool.sources.formats import AUTO, Options, Readable, formats, is_known
 SAMPLE: Final = 10
 MAX_FILE_BYTES: Final = 100_000_000
 SHOWN: Final[Networks] = tuple(entry for entry in FORBIDDEN if entry[1] is not Refusal.DOCUMENTATION)
-"""Networks whose rows a dry run rejects. Examples from manuals are shown as what they stand for; a scrape refuses them."""
+"""Networks whose rows a preview rejects. Unlike a scrape it accepts documentation addresses, for examples from manuals."""
 _OWN: Final = (Refusal.PRIVATE, Refusal.LOOPBACK)
 
 
-class Unusable(ProxyPoolError):
-    """There is nothing to preview; the text says why."""
+class PreviewFailed(ProxyPoolError):
+    """The list cannot be previewed; the message is for the user."""
 
 
 @dataclass(slots=True)
 class Preview:
-    """What was found. `rows` counts all that was looked at, `repeated` those that name a proxy again."""
+    """The result of parsing a list. `rows` counts all rows, `repeated` the duplicates."""
 
     format: str = ""
     rows: int = 0
@@ -50,7 +50,7 @@ class Preview:
     proxies: list[Proxy] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        """The answer of `--json`; passwords are masked."""
+        """The output of `--json`; passwords are masked."""
         return {
             "format": self.format,
             "rows": self.rows,
@@ -61,7 +61,7 @@ class Preview:
         }
 
     def lines(self) -> list[str]:
-        """The answer for people."""
+        """The human-readable output."""
         reasons = ", ".join(f"{number} {reason}" for reason, number in self.rejected.most_common())
         return [
             f"format    {self.format or 'none found'}",
@@ -74,9 +74,9 @@ class Preview:
 
 
 def preview(
-    file: Readable, options: Options, *, parser: str = AUTO, networks: Networks = SHOWN, every: bool = False
+    file: Readable, options: Options, *, parser: str = AUTO, networks: Networks = SHOWN, keep_all: bool = False
 ) -> Preview:
-    """Reads a whole list in parts and keeps ten of its proxies, or all. Raises KeyError for an unknown parser, SourceError."""
+    """Parses a whole list; the result has its first ten proxies, or all. Raises KeyError for an unknown parser, SourceError."""
     out, seen = Preview(), set[int]()
     for part in read(parser, file, options):
         out.format = out.format or part.format
@@ -84,63 +84,65 @@ def preview(
         out.repeated += part.repeated
         out.rejected.update(part.rejected)
         for proxy in part.proxies:
-            _take(proxy, out, seen, networks, SAMPLE if not every else None)
+            _add(proxy, out, seen, networks, None if keep_all else SAMPLE)
     return out
 
 
-def try_out(
-    place: str, *, parser: str = AUTO, protocol: str = Protocol.HTTP, allow_http: bool = False,
-    allow_private: bool = False, every: bool = False,
+def preview_location(
+    location: str, *, parser: str = AUTO, protocol: str = Protocol.HTTP, allow_http: bool = False,
+    allow_private: bool = False, keep_all: bool = False,
 ) -> Preview:  # fmt: skip
-    """The preview of a URL or a file; raises Unusable with one line that says why there is none."""
+    """Previews a URL or a file; raises PreviewFailed with a message of one line."""
     if not is_known(parser):
-        raise Unusable(f"no format is named {parser}: " + ", ".join(sorted(formats())))
+        raise PreviewFailed(f"unknown format {parser}; known are: " + ", ".join(sorted(formats())))
     if protocol not in list(Protocol):
-        raise Unusable(f"no protocol is named {protocol}: " + ", ".join(Protocol))
-    own = without_reasons(SHOWN, *_OWN) if allow_private else SHOWN
+        raise PreviewFailed(f"unknown protocol {protocol}; known are: " + ", ".join(Protocol))
+    networks = without_reasons(SHOWN, *_OWN) if allow_private else SHOWN
     try:
-        with opened(
-            place, allow_http=allow_http, networks=without_reasons(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
-        ) as (file, most):
-            options = Options(default_protocol=Protocol(protocol), max_unpacked_bytes=most)
-            return preview(file, options, parser=parser, networks=own, every=every)
+        with open_list(
+            location, allow_http=allow_http, networks=without_reasons(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
+        ) as (file, max_bytes):
+            options = Options(default_protocol=Protocol(protocol), max_unpacked_bytes=max_bytes)
+            return preview(file, options, parser=parser, networks=networks, keep_all=keep_all)
     except SourceError as error:
-        raise Unusable(f"the list cannot be read: {error.reason}") from error
+        raise PreviewFailed(f"the list cannot be read: {error.reason}") from error
 
 
 @contextmanager
-def opened(place: str, *, allow_http: bool = False, networks: Networks = FORBIDDEN) -> Iterator[tuple[Readable, int]]:
-    """A file or the answer of a URL, and how many bytes an archive may unfold to; raises SourceError.
+def open_list(
+    location: str, *, allow_http: bool = False, networks: Networks = FORBIDDEN
+) -> Iterator[tuple[Readable, int]]:
+    """Opens a file or fetches a URL; yields it with the maximum unpacked size of an archive. Raises SourceError.
 
-    A URL on this machine may be asked: whoever types it reaches it anyway. No redirect leads there.
+    A loopback URL is allowed, because the user can reach it anyway; redirects to one are not.
     """
-    if "://" in place:
-        limits = FetchLimits(allow_http=allow_http, allow_loopback=_is_loopback(place), networks=networks)
-        yield io.BytesIO(asyncio.run(fetch(place, limits=limits)).body), limits.max_decoded_bytes
+    if "://" in location:
+        limits = FetchLimits(allow_http=allow_http, allow_loopback=_is_loopback(location), networks=networks)
+        yield io.BytesIO(asyncio.run(fetch(location, limits=limits)).body), limits.max_decoded_bytes
         return
     try:
-        if Path(place).stat().st_size > MAX_FILE_BYTES:
+        if Path(location).stat().st_size > MAX_FILE_BYTES:
             raise SourceError("too_large")
-        with Path(place).open("rb") as file:
+        with Path(location).open("rb") as file:
             yield file, MAX_FILE_BYTES
     except OSError as error:
         raise SourceError("unreadable") from error
 
 
-def _take(proxy: Proxy, out: Preview, seen: set[int], networks: Networks, most: int | None) -> None:
+def _add(proxy: Proxy, out: Preview, seen: set[int], networks: Networks, max_shown: int | None) -> None:
     reason = refusal_reason(proxy.host, networks=networks) if is_address(proxy.host) else ""
     if not reason and is_own_endpoint(proxy.host, proxy.port):
         reason = Refusal.OWN_ENDPOINT
     if reason:
         out.rejected[str(reason)] += 1
         return
-    mark = hash(proxy)  # 64 bits stand for a row: a million rows stay below the memory of a small function
-    if mark in seen:
+    key = hash(proxy)  # 64 bits per row: a million rows fit into the memory of a small function
+    if key in seen:
         out.repeated += 1
         return
-    seen.add(mark)
+    seen.add(key)
     out.valid += 1
-    if most is None or len(out.proxies) < most:
+    if max_shown is None or len(out.proxies) < max_shown:
         out.proxies.append(proxy)
 
 
@@ -154,9 +156,9 @@ def _masked(proxy: Proxy) -> dict[str, Any]:
     }
 
 
-def _is_loopback(place: str) -> bool:
+def _is_loopback(location: str) -> bool:
     try:
-        url: Url = parse_url(place, allow_http=True)
+        url: Url = parse_url(location, allow_http=True)
     except AddressRefused:
         return False
     return is_address(url.host) and refusal_reason(url.host) == Refusal.LOOPBACK

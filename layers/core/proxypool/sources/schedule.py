@@ -1,4 +1,4 @@
-"""scrape_all: sends a message for each source that is due, and an event for each that has become stale."""
+"""scrape_all: sends a message per due source and an event per source that became stale."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from proxypool import clock
 from proxypool.aws import queues
 from proxypool.aws.events import Event, publish
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings
 from proxypool.sources.cron import MAX_SLACK, parse_schedule
 from proxypool.sources.health import backoff
@@ -20,14 +20,14 @@ from proxypool.telemetry import Metric, count
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """Enqueues scrapes."""
+    """Enqueues scrapes of due sources."""
 
     sources: SourceTable
-    state: State
+    state: StateTable
     settings: Settings
 
     def scrape_all(self, now: datetime) -> Mapping[str, int]:
-        """Sends a message per due source, and `source.stale` once per stale source; nothing while the pool is paused."""
+        """Sends a message per due source and publishes `source.stale` once per stale source; does nothing while the pool is paused."""
         if is_paused(self.state):
             return {"count_enqueued": 0, "paused": 1}
         enabled = [source for source in self.sources.list() if source.enabled]
@@ -36,11 +36,11 @@ class Scheduler:
             enqueue(source.source_id, self.settings)
         stale = [source for source in enabled if is_newly_stale(source, now, hours=self.settings.source_stale_hours)]
         for source in stale:
-            self._tell_stale(source, now)
+            self._publish_stale(source, now)
         count(Metric.SOURCES_ENQUEUED, len(due))
         return {"count_sources": len(enabled), "count_enqueued": len(due), "count_stale": len(stale)}
 
-    def _tell_stale(self, source: Source, now: datetime) -> None:
+    def _publish_stale(self, source: Source, now: datetime) -> None:
         detail = {
             "source_id": source.source_id,
             "hours": self.settings.source_stale_hours,
@@ -53,13 +53,13 @@ class Scheduler:
 
 
 def enqueue(source_id: str, settings: Settings) -> None:
-    """Sends one scrape of a source: for `scrape_all` and for POST /sources/{id}/scrape."""
+    """Enqueues a scrape of a source (`scrape_all` and POST /sources/{id}/scrape)."""
     message = queues.ScrapeMessage(source_id=source_id)
     queues.send(settings.need("scrape_queue_url"), [message], group=source_id)
 
 
 def is_due(source: Source, now: datetime) -> bool:
-    """Whether it is due by its schedule, and neither in a pause that its server asked for nor backing off because its lists are empty."""
+    """True if the source is due by its schedule, its server did not request a pause, and its backoff after useless lists has ended."""
     if source.not_before_at is not None and now < source.not_before_at:
         return False
     if source.last_scraped_at is None:
@@ -70,7 +70,7 @@ def is_due(source: Source, now: datetime) -> bool:
 
 
 def is_newly_stale(source: Source, now: datetime, *, hours: int) -> bool:
-    """Whether it had no success for so long, and no event was published since the last one."""
+    """True if the source had no success for `hours` and no event was published since the last success."""
     since = source.last_success_at or source.created_at
-    told = source.stale_notified_at is not None and source.stale_notified_at >= since
-    return not told and now - since >= timedelta(hours=hours)
+    is_notified = source.stale_notified_at is not None and source.stale_notified_at >= since
+    return not is_notified and now - since >= timedelta(hours=hours)

@@ -1,7 +1,7 @@
-"""A source's secret: the Secrets Manager entry that stands for `{secret}` in its URL, its headers and its inline list.
+"""Secrets of sources: replaces `{secret}` in the URL, headers and inline list of a source by a Secrets Manager secret.
 
-`{secret}` is the entry's text, `{secret:name}` a member of it where it is a JSON object. Read anew at every scrape, so
-that a rotated one counts at once; it never becomes part of a row, a message or a log.
+`{secret}` is the whole secret, `{secret:name}` a member if it is a JSON object. The secret is read at every scrape, so that
+a rotation takes effect at once; it is never part of a row, a message or a log.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from proxypool.errors import SourceError
 _PLACEHOLDER: Final = re.compile(r"\{secret(?::([A-Za-z0-9_-]{1,64}))?\}")
 
 Fill = Callable[[str], str]
+"""Replaces the placeholders in a text."""
 
 
-def asks_for_secret(text: str) -> bool:
-    """Whether a text has the placeholder."""
+def has_placeholder(text: str) -> bool:
+    """True if the text contains a placeholder."""
     return _PLACEHOLDER.search(text) is not None
 
 
-def reader(name: str) -> Fill:
-    """What puts the secret into a text as it is; without a name texts stay. Raises SourceError where it cannot be read."""
+def load(name: str) -> Fill:
+    """Reads a secret and returns the function that fills it in; without a name that returns texts unchanged. Raises SourceError."""
     if not name:
         return lambda text: text
     try:
-        with aws.translated():
+        with aws.translate_errors():
             secret = aws.client("secretsmanager").get_secret_value(SecretId=name)["SecretString"].strip()
     except (aws.AwsError, KeyError) as error:
         raise SourceError("secret_unreadable") from error
     return lambda text: _PLACEHOLDER.sub(lambda match: _member(secret, match[1]), text)
 
 
-def in_url(fill: Fill, url: str) -> str:
-    """The URL with the secret in it, percent-encoded."""
+def fill_url(fill: Fill, url: str) -> str:
+    """The URL with its placeholders replaced, percent-encoded."""
     return _PLACEHOLDER.sub(lambda match: quote(fill(match[0]), safe=""), url)
 
 

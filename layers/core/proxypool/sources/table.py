@@ -12,7 +12,7 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, took, with_attributes
+from proxypool.aws.dynamodb import bind, find, try_write, with_attributes
 from proxypool.http.codec import attributes
 from proxypool.http.fields import load, row, store
 from proxypool.sources.record import Source
@@ -44,7 +44,7 @@ class SourceTable:
     def put_new(self, source: Source) -> bool:
         """Writes a new source; False if its id is taken."""
         item = self._model(**row(source))
-        return took(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
+        return try_write(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
 
     def update(self, source_id: str, **changes: Any) -> Source | None:
         """Sets the named fields of `Source` (None clears one) and returns the source; None if it does not exist."""
@@ -67,14 +67,14 @@ class SourceTable:
     def delete(self, source_id: str) -> bool:
         """Deletes a source; its proxies stay. False if it does not exist."""
         item = self._model(source_id)
-        return took(lambda: item.delete(condition=SourceItem.source_id.exists()))
+        return try_write(lambda: item.delete(condition=SourceItem.source_id.exists()))
 
     def _change(self, source_id: str, condition: Condition, changes: Mapping[str, Any]) -> Source | None:
         item, actions = self._model(source_id), []
         for name, value in store(Source, changes).items():
             attribute = getattr(SourceItem, name)
             actions.append(attribute.remove() if value is None else attribute.set(value))
-        return _from_item(item) if took(lambda: item.update(actions=actions, condition=condition)) else None
+        return _from_item(item) if try_write(lambda: item.update(actions=actions, condition=condition)) else None
 
     @property
     def _model(self) -> type[SourceItem]:

@@ -1,1 +1,1 @@
-"""Runs of the functions: log lines and results, retries of messages, the skeletons of the handlers."""
+"""Runtime of the Lambda functions: handler classes, logs and results of runs, retries of messages."""

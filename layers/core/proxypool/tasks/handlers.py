@@ -1,7 +1,7 @@
-"""What the Lambda handlers of tasks have in common: `ScheduledHandler` for EventBridge schedules, `QueueHandler` for SQS batches.
+"""Base of the Lambda handlers of tasks: `ScheduledHandler` for EventBridge schedules, `QueueHandler` for SQS batches.
 
-A queue-fed handler decodes each message, sends the batch back while the pool is paused, runs the work, arranges the retry of what
-failed and answers with a partial batch response. An app.py makes one handler: `handler = QueueHandler(task=…, make=…, work=…)`.
+A QueueHandler decodes the messages, requeues them while the pool is paused, calls `work`, schedules retries and returns a partial
+batch response. Each app.py has one handler: `handler = QueueHandler(task=…, make=…, work=…)`.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, Generic, TypeVar
 
 from proxypool.aws import queues
 from proxypool.aws.queues import FetchMessage, ScrapeMessage, ValidateMessage
-from proxypool.aws.state import State, is_paused
+from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings, settings
 from proxypool.errors import MessageError
 from proxypool.tasks import retry, runs
 from proxypool.tasks.retry import Delivery, Hold, Retry, RetryPolicy
 
-RESERVE_SECONDS = 10.0  # of the invocation, to write results and to give claims back
+RESERVE_SECONDS = 10.0  # of the invocation, for writing results and releasing claims
 
 T = TypeVar("T")
 M = TypeVar("M", ScrapeMessage, ValidateMessage, FetchMessage)
 Again = Mapping[str, Retry | Hold]
-"""The messages that must come again, by message id; all others are done."""
+"""The messages to be delivered again, by message id; all others are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One run of a task. `seconds_left` is without the reserve; `counts` go to the log and into the kept result."""
+    """One run of a task. `seconds_left` excludes the reserve; `counts` are logged and stored with the result."""
 
     run_id: str
     seconds_left: Callable[[], float]
@@ -39,11 +39,11 @@ class Invocation:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledHandler(Generic[T]):
-    """A task that a schedule starts. An error passes, logged and kept as the run's result.
+    """Handler of a task that a schedule starts. Errors are logged, stored as the result of the run, and raised.
 
     Attributes:
-        make: makes what `work` gets, once per Lambda environment, at the first invocation.
-        work: does one run and returns its counts, which are also what the invocation returns.
+        make: builds the first argument of `work`; called once per Lambda environment, at the first invocation.
+        work: executes one run and returns its counts, which are also the return value of the invocation.
     """
 
     task: str
@@ -54,26 +54,26 @@ class ScheduledHandler(Generic[T]):
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
         """Handles one invocation."""
         with _run(self.task, context) as run:
-            run.counts.update(self.work(self._made, _invocation(run, context, self.reserve_seconds)))
+            run.counts.update(self.work(self._dependencies, _invocation(run, context, self.reserve_seconds)))
         return run.counts
 
     @cached_property
-    def _made(self) -> T:
+    def _dependencies(self) -> T:
         return self.make(settings())
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueHandler(Generic[T, M]):
-    """A task that a queue feeds.
+    """Handler of a task that reads an SQS queue.
 
     Attributes:
-        kind: what the queue carries. A message that cannot be read ends in the dead-letter queue, with the reason.
-        queue: "scrape", "validate" or "fetch": its URL and retries are the settings of that prefix.
-        make: makes what `work` gets, once per Lambda environment, at the first message.
-        work: handles a batch, or each message alone with `one_run_each`. An error fails all messages that it was given.
-        facts: what names a message in the log.
-        paused_group: if set, a batch that comes while the pool is paused is sent again, delayed, in this message group: to fail
-            it would use up its deliveries. Else `work` decides.
+        kind: the message class. A message that cannot be decoded is moved to the dead-letter queue, with the reason.
+        queue: "scrape", "validate" or "fetch", the prefix of the settings for its URL and retries.
+        make: builds the first argument of `work`; called once per Lambda environment, at the first message.
+        work: handles a batch, or with `one_run_each` a single message. An error fails all messages of the call.
+        facts: log fields that identify a message.
+        paused_group: if set, messages that arrive while the pool is paused are sent again, delayed, in this message group: failing
+            them would use up their receive counts. Otherwise `work` decides.
     """
 
     task: str
@@ -87,37 +87,37 @@ class QueueHandler(Generic[T, M]):
     reserve_seconds: float = RESERVE_SECONDS
 
     def __call__(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
-        """The partial batch response; raises KeyError where the event is no batch."""
-        policy = RetryPolicy.of_queue(self.queue, settings())
+        """Handles one event; returns the partial batch response. Raises KeyError if the event is not an SQS batch."""
+        policy = RetryPolicy.from_settings(self.queue, settings())
         again: dict[str, Retry | Hold] = {}
-        readable: list[Delivery[M]] = []
+        deliveries: list[Delivery[M]] = []
         for record in event["Records"]:
             try:
-                readable.append(Delivery.read(record, self.kind, policy))
+                deliveries.append(Delivery.read(record, self.kind, policy))
             except MessageError as error:
                 again[record["messageId"]] = Retry(error.reason)
                 retry.give_up(record, error.reason, policy=policy, task=self.task, state=_state())
-        for group in self._groups(readable, policy):
+        for group in self._groups(deliveries, policy):
             again |= self._handle(group, context, policy)
         ids = [record["messageId"] for record in event["Records"]]
-        return {"batchItemFailures": [{"itemIdentifier": one} for one in ids if one in again]}
+        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in ids if message_id in again]}
 
-    def _groups(self, readable: list[Delivery[M]], policy: RetryPolicy) -> list[list[Delivery[M]]]:
-        """The deliveries of each run; none where all were sent again because the pool is paused."""
-        if not readable:
+    def _groups(self, deliveries: list[Delivery[M]], policy: RetryPolicy) -> list[list[Delivery[M]]]:
+        """The deliveries of each run; empty if all were requeued because the pool is paused."""
+        if not deliveries:
             return []
         if self.paused_group and is_paused(_state()):
-            messages = dict.fromkeys(delivery.message for delivery in readable)
+            messages = dict.fromkeys(delivery.message for delivery in deliveries)
             queues.send(policy.url, messages, group=self.paused_group, delay_seconds=queues.MAX_DELAY_SECONDS)
             return []
-        return [[delivery] for delivery in readable] if self.one_run_each else [readable]
+        return [[delivery] for delivery in deliveries] if self.one_run_each else [deliveries]
 
     def _handle(self, group: Sequence[Delivery[M]], context: Any, policy: RetryPolicy) -> Again:
         facts = self.facts(group[0].message) if self.one_run_each else {}
         again: Again
         try:
             with _run(self.task, context, is_queue_fed=True, **facts) as run:
-                again = self.work(self._made, group, _invocation(run, context, self.reserve_seconds))
+                again = self.work(self._dependencies, group, _invocation(run, context, self.reserve_seconds))
         except Exception as error:  # logged by the run
             again = {delivery.message_id: Retry(type(error).__name__) for delivery in group}
         for delivery in group:
@@ -130,7 +130,7 @@ class QueueHandler(Generic[T, M]):
         return again
 
     @cached_property
-    def _made(self) -> T:
+    def _dependencies(self) -> T:
         return self.make(settings())
 
 
@@ -153,5 +153,5 @@ def _invocation(run: runs.Run, context: Any, reserve_seconds: float) -> Invocati
     return Invocation(run_id=context.aws_request_id, seconds_left=seconds_left, counts=run.counts)
 
 
-def _state() -> State:
-    return State(settings().need("state_table"))
+def _state() -> StateTable:
+    return StateTable(settings().need("state_table"))

@@ -1,7 +1,7 @@
-"""When a failed message of a queue comes again, and where its reason is kept.
+"""Retries of failed queue messages, with backoff, and the stored reason of each failure.
 
-Lambda's partial batch response only says which messages failed; when they come again is a matter of their visibility. After the last
-retry the queue's redrive policy moves a message to the dead-letter queue, where `proxypool dlq list` shows its reason.
+The partial batch response of Lambda only names the failed messages; their visibility timeout determines when they are delivered again.
+After the last retry the redrive policy of the queue moves a message to the dead-letter queue; `proxypool dlq list` shows its reason.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any, Generic, TypeVar
 from proxypool import aws, clock
 from proxypool.aws import queues
 from proxypool.aws.queues import FetchMessage, ScrapeMessage, ValidateMessage
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
 from proxypool.telemetry import Metric, count_by, log, masked
 
 REASON_TTL_SECONDS = 14 * 86_400  # as long as the dead-letter queue keeps the message
-MAX_VISIBILITY_SECONDS = 43_200  # SQS's bound
+MAX_VISIBILITY_SECONDS = 43_200 - 900  # SQS counts its 12 hours from the receipt, at most one invocation (15 min) ago
 
 M = TypeVar("M", ScrapeMessage, ValidateMessage, FetchMessage)
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """A queue, how often a message is retried, and the delay of the first retry (doubling)."""
+    """Queue URL, number of retries, and delay of the first retry, which doubles with each further one."""
 
     url: str
     retries: int
     delay_seconds: int
 
     @classmethod
-    def of_queue(cls, name: str, settings: Settings) -> RetryPolicy:
+    def from_settings(cls, name: str, settings: Settings) -> RetryPolicy:
         """The policy of "scrape", "validate" or "fetch"."""
         return cls(
             url=settings.need(f"{name}_queue_url"),
@@ -43,7 +43,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Generic[M]):
-    """A message as SQS delivered it, for the `attempt`-th time (1, 2, …); `is_last` if no retry follows."""
+    """A message as received from SQS. `attempt` is its receive count (1, 2, …); `is_last` if no retry follows."""
 
     message: M
     message_id: str
@@ -53,7 +53,7 @@ class Delivery(Generic[M]):
 
     @classmethod
     def read(cls, record: Mapping[str, Any], kind: type[M], policy: RetryPolicy) -> Delivery[M]:
-        """The delivery in a record of a Lambda event; raises MessageError where the body is no such message."""
+        """Parses a record of a Lambda event; raises MessageError if the body is invalid."""
         attempt = _attempt(record)
         return cls(
             message=queues.decode(record["body"], kind),
@@ -66,7 +66,7 @@ class Delivery(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The message failed: it comes again after the queue's delay, at least `min_seconds`, while it has retries left."""
+    """The message failed: it is delivered again after the backoff, at least `min_seconds`, until its retries are used up."""
 
     reason: str
     min_seconds: int = 0
@@ -74,23 +74,23 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The message cannot be handled yet: it comes again after so many seconds. That is no failure."""
+    """The message cannot be handled yet: it is delivered again after `seconds`. Not a failure."""
 
     seconds: float
 
 
 def schedule(
-    delivery: Delivery[M], retry: Retry, *, policy: RetryPolicy, task: str, state: State, **facts: Any
+    delivery: Delivery[M], retry: Retry, *, policy: RetryPolicy, task: str, state: StateTable, **facts: Any
 ) -> None:
-    """Logs, counts and keeps a message's failure, and says when it comes again: after the delay, doubled with each attempt.
+    """Logs, counts and stores the failure of a message, and sets its visibility timeout: the delay, doubled with each attempt.
 
-    The caller reports the message as failed in any case: after the last retry it comes back once more, at once, and is moved
-    to the dead-letter queue. `facts` (e.g. source_id) go to the log.
+    The caller must report the message as failed in any case: after the last retry it becomes visible at once, and SQS moves it
+    to the dead-letter queue. `facts` (e.g. source_id) are log fields.
     """
     seconds = 0
     if not delivery.is_last:
         seconds = max(policy.delay_seconds, retry.min_seconds) * 2 ** (delivery.attempt - 1)
-    _note(
+    _record_failure(
         delivery.message_id,
         retry.reason,
         task=task,
@@ -102,16 +102,16 @@ def schedule(
     change_visibility(delivery.receipt, queue_url=policy.url, seconds=seconds)
 
 
-def give_up(record: Mapping[str, Any], reason: str, *, policy: RetryPolicy, task: str, state: State) -> None:
-    """Logs, counts and keeps the failure of a message that no retry makes readable."""
-    _note(record["messageId"], reason, task=task, attempt=_attempt(record), retrying=False, state=state)
+def give_up(record: Mapping[str, Any], reason: str, *, policy: RetryPolicy, task: str, state: StateTable) -> None:
+    """Logs, counts and stores the failure of a message that cannot be decoded."""
+    _record_failure(record["messageId"], reason, task=task, attempt=_attempt(record), retrying=False, state=state)
     change_visibility(record["receiptHandle"], queue_url=policy.url, seconds=0)
 
 
 def change_visibility(receipt: str, *, queue_url: str, seconds: float) -> None:
-    """Says when a message that is reported as failed comes again; without it, after the queue's visibility timeout."""
+    """Sets when a failed message is delivered again; the default is the visibility timeout of the queue."""
     try:
-        with aws.translated():
+        with aws.translate_errors():
             aws.client("sqs").change_message_visibility(
                 QueueUrl=queue_url, ReceiptHandle=receipt, VisibilityTimeout=min(round(seconds), MAX_VISIBILITY_SECONDS)
             )
@@ -120,7 +120,7 @@ def change_visibility(receipt: str, *, queue_url: str, seconds: float) -> None:
 
 
 def reason_name(message_id: str) -> str:
-    """The name in the state table of the reason why a message failed last."""
+    """The key in the state table of the last failure of a message."""
     return f"reason:{message_id}"
 
 
@@ -128,9 +128,14 @@ def _attempt(record: Mapping[str, Any]) -> int:
     return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
-def _note(message_id: str, reason: str, *, task: str, attempt: int, retrying: bool, state: State, **facts: Any) -> None:
+def _record_failure(
+    message_id: str, reason: str, *, task: str, attempt: int, retrying: bool, state: StateTable, **facts: Any
+) -> None:
     write_line = log.warning if retrying else log.error
     write_line(f"{task} failed", task=task, error=masked(reason), retrying=retrying, attempt=attempt, **facts)
     count_by(Metric.TASKS_FAILED, 1, "task", task)
-    kept = {"task": task, "reason": masked(reason), "attempt": attempt, "at": clock.iso(clock.now())}
-    state.put(reason_name(message_id), kept, ttl_seconds=REASON_TTL_SECONDS)
+    failure = {"task": task, "reason": masked(reason), "attempt": attempt, "at": clock.iso(clock.now())}
+    try:
+        state.put(reason_name(message_id), failure, ttl_seconds=REASON_TTL_SECONDS)
+    except Exception as error:  # the reason is for the reader; without it, the batch still has its answer
+        log.warning("reason not stored", task=task, error=type(error).__name__)

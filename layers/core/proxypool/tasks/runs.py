@@ -1,4 +1,4 @@
-"""One run of a task: its lines in the log, its metrics, and its result, which is kept and read by the run's id."""
+"""One run of a task: its log lines, its metrics, and its stored result."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxypool import clock
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.telemetry import Metric, count_by, flush, log, masked
 
 
 @dataclass(slots=True)
 class Run:
-    """The counts of a run, filled in by the task: plain numbers and short texts."""
+    """The counts of a run, set by the task: numbers and short texts."""
 
     counts: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
 def run(
-    task: str, *, run_id: str, state: State, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
+    task: str, *, run_id: str, state: StateTable, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
 ) -> Iterator[Run]:
-    """Logs the start and the end of a run with its counts and `duration_ms`, and keeps its result for `GET /tasks/{id}`.
+    """Logs the start and the end of a run with its counts and `duration_ms`, and stores its result for `GET /tasks/{id}`.
 
-    An error passes through, logged and kept too, and counted unless a queue feeds the task: then each message that failed is
-    counted (retry.schedule). `facts` (e.g. source_id) are in every line.
+    An error is logged, stored and raised. It is also counted, unless the task reads a queue: then each failed message is
+    counted (retry.schedule). `facts` (e.g. source_id) are fields of every log line.
     """
     started_at, started = clock.now(), time.perf_counter()
     log.info(f"{task} started", task=task, run_id=run_id, **facts)
@@ -61,12 +61,12 @@ def run(
 
 
 def result_name(run_id: str) -> str:
-    """The name in the state table of a run's result."""
+    """The key in the state table of the result of a run."""
     return f"task:{run_id}"
 
 
 def last_name(task: str) -> str:
-    """The name in the state table of the result of a task's last run (shown by GET /stats/pool)."""
+    """The key in the state table of the result of the last run of a task (shown by GET /stats/pool)."""
     return f"last:{task}"
 
 
@@ -75,7 +75,7 @@ def success_name(task: str) -> str:
     return f"success:{task}"
 
 
-def _store(state: State, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:
+def _store(state: StateTable, task: str, run_id: str, result: dict[str, Any], ttl_seconds: int) -> None:
     try:
         state.put(result_name(run_id), result, ttl_seconds=ttl_seconds)
         state.put(last_name(task), result)
@@ -86,5 +86,5 @@ def _store(state: State, task: str, run_id: str, result: dict[str, Any], ttl_sec
 
 
 def _succeeded(result: Mapping[str, Any]) -> bool:
-    """Whether the run did its work: reading a list that has not changed counts, passing over a paused pool does not."""
+    """True if the run did its work. An unchanged list is a success, a run that was skipped because the pool is paused is not."""
     return result["error"] is None and result["counts"].get("skipped") in (None, "not_modified")

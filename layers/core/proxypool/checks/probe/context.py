@@ -15,7 +15,7 @@ from proxypool.checks.probe.geo import Locate
 from proxypool.checks.rules.target import TargetRule
 from proxypool.errors import ProxyPoolError
 from proxypool.network.address import Url
-from proxypool.network.tunnel import Connection, Credentials, ProxyHop
+from proxypool.network.tunnel import Connection, ProxyCredentials, ProxyHop
 from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Proxy
 
 USER_AGENT: Final = "proxypool-check/1"
@@ -132,7 +132,7 @@ class Probe:
             username, password = (
                 text.replace(SESSION_PLACEHOLDER, self.session) for text in (proxy.username, proxy.password or "")
             )
-            credentials = Credentials(username=username, password=password)
+            credentials = ProxyCredentials(username=username, password=password)
         return ProxyHop(protocol=proxy.protocol, host=proxy.host, tls=self.context.tls, credentials=credentials)
 
     @property

@@ -1,1 +1,1 @@
-"""Fetching one page through one leased proxy, within the rules of its domain."""
+"""Fetching a page through a leased proxy: domain rules, rate limits, robots.txt, the request itself."""

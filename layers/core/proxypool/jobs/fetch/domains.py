@@ -1,4 +1,4 @@
-"""The domains that jobs may fetch from, with their limits. A domain that the operator did not allow is not fetched from."""
+"""The allow list of domains for jobs, with the limits of each domain. Pages of other domains are not fetched."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.errors import Invalid
 from proxypool.http.web import Field, read_fields
 
-DOMAINS: Final = "domains"  # one row: thousands of domains are far from its 400 KB
+DOMAINS: Final = "domains"  # one row: thousands of domains fit into its 400 KB
 CACHE_SECONDS: Final = 30.0
 DOMAIN_NAME: Final = r"[a-z0-9.:_-]{1,253}"
 
@@ -44,21 +44,21 @@ class Domain:
 
 @dataclass(slots=True)
 class Domains:
-    """The domains that jobs may fetch from; with `any_domain` all others, too, under the default rules."""
+    """The allowed domains; with `any_domain` all others are allowed, too, under the default rules."""
 
-    state: State
+    state: StateTable
     any_domain: bool = False
     allow_http: bool = False
-    _seen: tuple[float, dict[str, Domain]] = field(default=(-CACHE_SECONDS, {}), repr=False)
+    _cache: tuple[float, dict[str, Domain]] = field(default=(-CACHE_SECONDS, {}), repr=False)
 
-    def of(self, host: str) -> Domain | None:
+    def find(self, host: str) -> Domain | None:
         """The rules for a host: those of the longest domain that matches; None if it is not allowed."""
-        known = self._known()
+        domains = self._cached()
         parts = host.split(".")
         for start in range(len(parts)):
-            found = known.get(".".join(parts[start:]))
-            if found is not None:
-                return found
+            domain = domains.get(".".join(parts[start:]))
+            if domain is not None:
+                return domain
         return Domain(name=host, allow_http=self.allow_http) if self.any_domain else None
 
     def all(self) -> list[Domain]:
@@ -66,12 +66,12 @@ class Domains:
         return [_domain(name, value) for name, value in sorted(self._stored().items())]
 
     def put(self, name: str, body: Mapping[str, Any]) -> Domain:
-        """Allows a domain by these rules; raises Invalid."""
-        made = Domain(name=name, **read_fields(body, DOMAIN_FIELDS))
-        if not made.robots and not made.reason.strip():
+        """Allows a domain under these rules; raises Invalid."""
+        domain = Domain(name=name, **read_fields(body, DOMAIN_FIELDS))
+        if not domain.robots and not domain.reason.strip():
             raise Invalid([{"field": "reason", "message": "required if robots is false; it is part of each result"}])
-        self._store(self._stored() | {name: asdict(made)})
-        return made
+        self._store(self._stored() | {name: asdict(domain)})
+        return domain
 
     def remove(self, name: str) -> bool:
         """Removes a domain; False if it was not allowed."""
@@ -81,21 +81,21 @@ class Domains:
         self._store(stored)
         return True
 
-    def _known(self) -> dict[str, Domain]:
-        at, known = self._seen
-        if time.monotonic() - at >= CACHE_SECONDS:
-            known = {domain.name: domain for domain in self.all()}
-            self._seen = time.monotonic(), known
-        return known
+    def _cached(self) -> dict[str, Domain]:
+        loaded_at, domains = self._cache
+        if time.monotonic() - loaded_at >= CACHE_SECONDS:
+            domains = {domain.name: domain for domain in self.all()}
+            self._cache = time.monotonic(), domains
+        return domains
 
     def _stored(self) -> dict[str, Any]:
         return dict(self.state.get(DOMAINS) or {})
 
     def _store(self, value: dict[str, Any]) -> None:
         self.state.put(DOMAINS, value)
-        self._seen = (-CACHE_SECONDS, {})
+        self._cache = (-CACHE_SECONDS, {})
 
 
 def _domain(name: str, value: Mapping[str, Any]) -> Domain:
-    known = {one.name for one in fields(Domain)}
-    return Domain(**{key: item for key, item in value.items() if key in known} | {"name": name})
+    names = {field.name for field in fields(Domain)}
+    return Domain(**{key: item for key, item in value.items() if key in names} | {"name": name})

@@ -1,7 +1,7 @@
 """The rate limit and the concurrency limit of a domain, shared by all workers through one row of the state table.
 
-A turn is an instant: one conditional write moves the row's `next_ms` on by one interval for each page of a batch, and each page waits
-for its own turn. A place expires at its deadline, so a worker that dies blocks others for a minute at most.
+A turn is an instant: one conditional write advances the row's `next_ms` by one interval for each page of a batch, and each page waits
+for its own turn. A slot expires at its deadline, so a worker that crashes blocks others for at most a minute.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from pynamodb.expressions.operand import Path
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, took
+from proxypool.aws.dynamodb import bind, find, try_write
 from proxypool.errors import ProxyPoolError
 from proxypool.jobs.batcher import Batcher
 from proxypool.jobs.fetch.domains import Domain
 
-MAX_WAIT_SECONDS: Final = 10.0  # a later turn is not taken: the job is requeued
-PLACE_SECONDS: Final = 60.0
+MAX_WAIT_SECONDS: Final = 10.0  # if the next turn is later, the job is requeued
+SLOT_SECONDS: Final = 60.0
 MAX_TURNS: Final = 64  # taken by one write
 ROW_SECONDS: Final = 86_400
-PAUSE_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 
 
 class RateLimited(ProxyPoolError):
-    """The domain has no turn within MAX_WAIT_SECONDS; it may have one in `seconds`."""
+    """The domain has no turn or no free slot within MAX_WAIT_SECONDS; `seconds` is when a retry may help."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"in {seconds:.1f} s")
@@ -39,7 +39,7 @@ class RateLimited(ProxyPoolError):
 
 
 class GateItem(Model):
-    """A domain's row in the state table. Beside these it has `place_0`, `place_1`, …: when each place is free again (epoch ms)."""
+    """The row of a domain in the state table. Its attributes `place_0`, `place_1`, … are the deadlines of its slots (epoch ms)."""
 
     name = UnicodeAttribute(hash_key=True)
     next_ms = NumberAttribute(null=True)
@@ -51,36 +51,36 @@ class Gate:
     """The gates of all domains, for one event loop."""
 
     table_name: str
-    _asking: Batcher[Domain, None, float] = field(init=False, repr=False)
+    _batcher: Batcher[Domain, None, float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_asking", Batcher(self._waits, MAX_TURNS))
+        object.__setattr__(self, "_batcher", Batcher(self._waits, MAX_TURNS))
 
     async def enter(self, domain: Domain) -> str:
-        """Waits for a turn and a place; returns the place, for `leave`. Raises RateLimited."""
-        wait_seconds = await self._asking.submit(domain, None)
+        """Waits for a turn and a slot; returns the slot, to be passed to `leave`. Raises RateLimited."""
+        wait_seconds = await self._batcher.submit(domain, None)
         if wait_seconds > MAX_WAIT_SECONDS:
             raise RateLimited(wait_seconds)
         await asyncio.sleep(wait_seconds)
-        return await self._place(domain)
+        return await self._acquire_slot(domain)
 
-    async def leave(self, domain: Domain, place: str) -> None:
-        """Frees the place."""
-        if place:
-            await asyncio.to_thread(self._item(domain).update, actions=[Path(place).set(0)])
+    async def leave(self, domain: Domain, slot: str) -> None:
+        """Frees the slot."""
+        if slot:
+            await asyncio.to_thread(self._item(domain).update, actions=[Path(slot).set(0)])
 
-    async def _waits(self, domain: Domain, asking: list[None]) -> list[float]:
-        """In how many seconds each page may go; more than MAX_WAIT_SECONDS for those without a turn."""
-        first_ms, taken = await asyncio.to_thread(self._turns, domain, len(asking))
+    async def _waits(self, domain: Domain, pages: list[None]) -> list[float]:
+        """Seconds until the turn of each page; more than MAX_WAIT_SECONDS for a page without one."""
+        first_ms, taken = await asyncio.to_thread(self._take_turns, domain, len(pages))
         ahead_ms, step = first_ms - clock.epoch_ms(clock.now()), _step_ms(domain)
         late_ms = max(ahead_ms + taken * step, MAX_WAIT_SECONDS * 1000 + 1)
         return [
             max(0.0, ahead_ms + number * step) / 1000 if number < taken else (late_ms + (number - taken) * step) / 1000
-            for number in range(len(asking))
+            for number in range(len(pages))
         ]
 
-    def _turns(self, domain: Domain, number: int) -> tuple[int, int]:
-        """The instant of the next free turn, in epoch milliseconds, and how many from there on were taken: as many as may wait."""
+    def _take_turns(self, domain: Domain, number: int) -> tuple[int, int]:
+        """Takes up to `number` turns that are not too late; returns the first one (epoch milliseconds) and how many were taken."""
         step, longest_ms = _step_ms(domain), round(MAX_WAIT_SECONDS * 1000)
         number = min(number, 1 + longest_ms // step)
         while True:
@@ -98,28 +98,28 @@ class Gate:
                 return now + ahead, 0
             number = max(1, min(number, 1 + (longest_ms - ahead) // step))
 
-    async def _place(self, domain: Domain) -> str:
+    async def _acquire_slot(self, domain: Domain) -> str:
         if not domain.concurrency:
             return ""
         end = time.monotonic() + MAX_WAIT_SECONDS
         while time.monotonic() < end:
             for number in random.sample(range(domain.concurrency), min(domain.concurrency, 4)):
-                if await asyncio.to_thread(self._sit, domain, f"place_{number}"):
+                if await asyncio.to_thread(self._take_slot, domain, f"place_{number}"):
                     return f"place_{number}"
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         raise RateLimited(MAX_WAIT_SECONDS)
 
-    def _sit(self, domain: Domain, place: str) -> bool:
-        now, until = clock.epoch_ms(clock.now()), Path(place)
-        free = until.does_not_exist() | (until < now)
-        taken = until.set(now + round(PLACE_SECONDS * 1000))
-        return took(lambda: self._item(domain).update(actions=[taken], condition=free))
+    def _take_slot(self, domain: Domain, slot: str) -> bool:
+        now, deadline = clock.epoch_ms(clock.now()), Path(slot)
+        is_free = deadline.does_not_exist() | (deadline < now)
+        take = deadline.set(now + round(SLOT_SECONDS * 1000))
+        return try_write(lambda: self._item(domain).update(actions=[take], condition=is_free))
 
     def _advance(self, domain: Domain, next_ms: Any, condition: Condition, now: int) -> GateItem | None:
-        """The row with its new `next_ms`; None where the condition does not hold."""
+        """Sets `next_ms` and returns the row; None if the condition failed."""
         item = self._item(domain)
         actions: list[Any] = [GateItem.next_ms.set(next_ms), GateItem.expires_at.set(now // 1000 + ROW_SECONDS)]
-        return item if took(lambda: item.update(actions=actions, condition=condition)) else None
+        return item if try_write(lambda: item.update(actions=actions, condition=condition)) else None
 
     def _next_ms(self, domain: Domain) -> int:
         item = find(self._model, _name(domain))

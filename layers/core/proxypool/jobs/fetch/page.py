@@ -1,7 +1,7 @@
-"""Fetches one page through one leased proxy, never directly. Each hop of a redirect is checked again.
+"""Fetches one page through one leased proxy, never directly. The URL of each redirect is validated again.
 
-The target's name goes to the proxy unresolved (nothing leaks by DNS) and is checked by its spelling. The proxy's own name is resolved
-and checked at each connection. Answers are parsed as strictly as in a check.
+The host name of the target is sent to the proxy unresolved (no DNS leak) and validated as text. The host name of the proxy is resolved
+and validated at each connection. Responses are parsed as strictly as in a check.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from proxypool.network.deadline import Deadline
 from proxypool.network.fetch import FetchLimits, decode_body
 from proxypool.network.tunnel import (
     Connection,
-    Credentials,
     Fault,
     HttpRequest,
+    ProxyCredentials,
     ProxyHop,
     Response,
     TransportError,
@@ -40,12 +40,12 @@ SAFE_HEADERS: Final = frozenset({"accept", "accept-language", "user-agent"})  # 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TARGET_CODES: Final = frozenset(
     {502, 503, 504, 3, 4, 5, 6}
-)  # the proxy answers, the target does not (SOCKS5: RFC 1928, 6)
+)  # the proxy cannot reach the target (SOCKS5 codes: RFC 1928, section 6)
 _TOKEN: Final = re.compile(r"\{token:([A-Za-z0-9_.-]{1,64})\}")
 
 
 class RequestRefused(ProxyPoolError):
-    """We do not send the request; `reason` in one word."""
+    """The request was not sent; `reason` is one word."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ class RequestRefused(ProxyPoolError):
 
 
 class FetchFailed(ProxyPoolError):
-    """The page did not arrive; `outcome` says whose fault that is."""
+    """The page could not be fetched; `outcome` blames the proxy or the target."""
 
     def __init__(self, outcome: Outcome, reason: str) -> None:
         super().__init__(reason)
@@ -84,28 +84,28 @@ class PageRequest:
 
 
 async def fetch(page_request: PageRequest, proxy_url: str, *, tls: ssl.SSLContext, seconds: float) -> Answer:
-    """The page; raises RequestRefused (the request was not sent there) or FetchFailed."""
+    """Fetches the page, following redirects; raises RequestRefused or FetchFailed."""
     try:
         with Deadline(seconds):
             return await _follow(_hop(proxy_url, tls), proxy_url, page_request)
     except TimeoutError as error:
         raise FetchFailed(Outcome.TIMEOUT, "timeout") from error
-    except SourceError as error:  # an encoding that we did not accept: the target's fault
+    except SourceError as error:  # a content encoding that was not accepted: blamed on the target
         raise FetchFailed(Outcome.TARGET_ERROR, error.reason) from error
     except TransportError as error:
         raise FetchFailed(_blame(error), error.fault.value) from error
 
 
 async def _follow(hop: ProxyHop, proxy_url: str, page_request: PageRequest) -> Answer:
-    """The page at the end of the redirects. Each hop has a connection of its own."""
+    """Follows redirects. Each request uses a new connection."""
     request = page_request.request
     method, body = request.method, request.body.encode()
-    home = url = _vet(request.url, page_request, allow_http=page_request.allow_http)
+    origin = url = _validated(request.url, page_request, allow_http=page_request.allow_http)
     for _ in range(MAX_HOPS + 1):
-        same_origin = (url.scheme, url.host, url.port) == (home.scheme, home.host, home.port)
+        same_origin = (url.scheme, url.host, url.port) == (origin.scheme, origin.host, origin.port)
         message = HttpRequest(method=method, headers=_headers(page_request, url, same_origin=same_origin), body=body)
-        response = await _ask(hop, proxy_url, url, message, page_request)
-        page_request.jar.take(
+        response = await _send(hop, proxy_url, url, message, page_request)
+        page_request.jar.update(
             (value for name, value in response.headers if name == "set-cookie"), str(url), now=clock.now().timestamp()
         )
         headers = dict(response.headers)
@@ -117,49 +117,49 @@ async def _follow(hop: ProxyHop, proxy_url: str, page_request: PageRequest) -> A
             return Answer(url=str(url), status=response.status, headers=headers, body=text)
         if response.status == 303 or (response.status in (301, 302) and method == "POST"):
             method, body = "GET", b""
-        url = _vet(
+        url = _validated(
             urljoin(str(url), location), page_request, allow_http=page_request.allow_http and url.scheme == "http"
         )
     raise FetchFailed(Outcome.TARGET_ERROR, "too_many_redirects")
 
 
-async def _ask(hop: ProxyHop, proxy_url: str, url: Url, message: HttpRequest, page_request: PageRequest) -> Response:
-    """One request, one answer, by a connection to the proxy's vetted address."""
-    wire = await _connect(proxy_url, page_request.limits)
+async def _send(hop: ProxyHop, proxy_url: str, url: Url, message: HttpRequest, page_request: PageRequest) -> Response:
+    """Sends one request over a new connection to the validated address of the proxy."""
+    connection = await _connect(proxy_url, page_request.limits)
     try:
-        return await send_request(wire, hop, url, message, max_body_bytes=page_request.limits.max_raw_bytes)
+        return await send_request(connection, hop, url, message, max_body_bytes=page_request.limits.max_raw_bytes)
     except ValueError as error:
         raise RequestRefused("header") from error
     finally:
-        wire.close()
-        page_request.received_bytes += wire.received_bytes
+        connection.close()
+        page_request.received_bytes += connection.received_bytes
 
 
 async def _connect(proxy_url: str, limits: FetchLimits) -> Connection:
-    """Connects to the proxy. A literal private address was allowed by its source, or no lease would have it; a name that resolves to one is
+    """Connects to the proxy. A literal private address is accepted, because its source allows it; a host name that resolves to one is
     refused.
     """
     parts = urlsplit(proxy_url)
     host = parts.hostname or ""
     networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
     try:
-        where = await guard.resolve(
+        address = await guard.resolve(
             host, parts.port or 0, allow_loopback=limits.allow_loopback, networks=networks, lookup=limits.lookup
         )
     except AddressRefused as error:
         raise FetchFailed(Outcome.PROXY_ERROR, "address_refused") from error
-    return await Connection.open(*where)
+    return await Connection.open(*address)
 
 
 def _hop(proxy_url: str, tls: ssl.SSLContext) -> ProxyHop:
     parts = urlsplit(proxy_url)
     credentials = None
     if parts.username is not None:
-        credentials = Credentials(username=unquote(parts.username), password=unquote(parts.password or ""))
+        credentials = ProxyCredentials(username=unquote(parts.username), password=unquote(parts.password or ""))
     return ProxyHop(protocol=parts.scheme, host=parts.hostname or "", tls=tls, credentials=credentials)
 
 
-def _vet(text: str, page_request: PageRequest, *, allow_http: bool) -> Url:
+def _validated(text: str, page_request: PageRequest, *, allow_http: bool) -> Url:
     try:
         return parse_public_url(text, allow_http=allow_http, allow_loopback=page_request.limits.allow_loopback)
     except AddressRefused as error:
@@ -167,9 +167,9 @@ def _vet(text: str, page_request: PageRequest, *, allow_http: bool) -> Url:
 
 
 def _headers(page_request: PageRequest, url: Url, *, same_origin: bool) -> dict[str, str]:
-    """The headers for one hop. Another origin gets nothing that could be a secret; plain http neither, unless that is allowed."""
-    own = {**page_request.headers, **page_request.request.headers}
-    named = {name.lower(): _with_tokens(value, page_request.tokens) for name, value in own.items()}
+    """The headers for one request. Possible secrets are not sent to another origin, nor over plain http unless that is allowed."""
+    headers = {**page_request.headers, **page_request.request.headers}
+    named = {name.lower(): _with_tokens(value, page_request.tokens) for name, value in headers.items()}
     if not same_origin:
         named = {name: value for name, value in named.items() if name in SAFE_HEADERS}
     cookies = page_request.jar.header(str(url), now=clock.now().timestamp())
@@ -181,18 +181,18 @@ def _headers(page_request: PageRequest, url: Url, *, same_origin: bool) -> dict[
 
 
 def _with_tokens(value: str, tokens: Mapping[str, str]) -> str:
-    """The value with each `{token:name}` replaced by the session's token; raises RequestRefused if it has none of that name."""
+    """Replaces each `{token:name}` by the token of the session; raises RequestRefused if there is none of that name."""
 
-    def fill(found: re.Match[str]) -> str:
-        if found[1] not in tokens:
+    def fill(match: re.Match[str]) -> str:
+        if match[1] not in tokens:
             raise RequestRefused("token_missing")
-        return tokens[found[1]]
+        return tokens[match[1]]
 
     return _TOKEN.sub(fill, value)
 
 
 def _blame(error: TransportError) -> Outcome:
-    """Whose fault it is: for a refused tunnel the proxy's code decides; a page that is too large is the target's fault."""
+    """The outcome that blames proxy or target: by the status code of a refused tunnel; a page that is too large blames the target."""
     if error.fault is Fault.CREDENTIALS:
         return Outcome.CREDENTIALS
     if error.fault in (Fault.TOO_LARGE, Fault.UNSUPPORTED) or error.code in _TARGET_CODES:

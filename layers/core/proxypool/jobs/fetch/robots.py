@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): read through the same proxy as the page, kept for a day, for all workers."""
+"""robots.txt (RFC 9309): fetched through the same proxy as the page and cached for a day, shared by all workers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 
 from protego import Protego
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.jobs.fetch.page import Answer
 
 AGENT: Final = "proxypool"
-KEPT_SECONDS: Final = 86_400
-FAILED_SECONDS: Final = 300  # after a failed fetch, it is tried again soon
-MAX_BYTES: Final = 100_000  # what is kept of one; the RFC asks for 500 KiB at least, a row holds 400
-MAX_KEPT: Final = 1_000  # in this process
+CACHE_SECONDS: Final = 86_400
+FAILED_SECONDS: Final = 300  # after a failed fetch
+MAX_BYTES: Final = 100_000  # cached per site; the RFC requires at least 500 KiB, but a row holds 400 KB
+MAX_CACHED: Final = 1_000  # sites, in this process
 FORBIDDEN: Final = "User-agent: *\nDisallow: /"
 
 Get = Callable[[str], Awaitable[Answer | None]]
@@ -27,25 +27,25 @@ Get = Callable[[str], Awaitable[Answer | None]]
 class Robots:
     """The robots.txt rules of the sites."""
 
-    state: State
+    state: StateTable
     _rules: dict[str, Any] = field(default_factory=dict, repr=False)
 
     async def allows(self, url: str, get: Get) -> bool:
-        """Whether robots.txt allows the page. `get` fetches it (None: unreachable, then nothing is allowed)."""
+        """True if robots.txt allows the page. `get` fetches robots.txt and returns None if that failed: then no page is allowed."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         rules = self._rules.get(origin)
         if rules is None:
-            if len(self._rules) >= MAX_KEPT:
+            if len(self._rules) >= MAX_CACHED:
                 self._rules.clear()
             rules = self._rules[origin] = Protego.parse(await self._text(origin, get))
         return bool(rules.can_fetch(url, AGENT))
 
     async def _text(self, origin: str, get: Get) -> str:
         name = f"robots:{origin}"
-        kept = await asyncio.to_thread(self.state.get, name)
-        if isinstance(kept, str):
-            return kept
+        cached = await asyncio.to_thread(self.state.get, name)
+        if isinstance(cached, str):
+            return cached
         answer = await get(origin + "/robots.txt")
         text, seconds = _read(answer)
         await asyncio.to_thread(self.state.put, name, text, ttl_seconds=seconds)
@@ -53,9 +53,9 @@ class Robots:
 
 
 def _read(answer: Answer | None) -> tuple[str, int]:
-    """The rules in an answer: none (all allowed) for a 4xx, all forbidden for a 5xx and for no answer (RFC 9309, 2.3.1)."""
+    """The rules in a response and how long to cache them. 4xx allows all pages; 5xx and no response forbid all (RFC 9309, 2.3.1)."""
     if answer is None or answer.status >= 500:
         return FORBIDDEN, FAILED_SECONDS
     if answer.status >= 400:
-        return "", KEPT_SECONDS
-    return answer.body[:MAX_BYTES].decode("utf-8", "replace"), KEPT_SECONDS
+        return "", CACHE_SECONDS
+    return answer.body[:MAX_BYTES].decode("utf-8", "replace"), CACHE_SECONDS

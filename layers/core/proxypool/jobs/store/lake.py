@@ -1,5 +1,5 @@
-"""Results for Athena: NDJSON in S3, partitioned by day and source host. One object per result, named by the run's token: written
-twice, it is the same object.
+"""Results for Athena: NDJSON in S3, partitioned by day and source host. One object per result, named by the token of the
+run, so that writing it twice is idempotent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PREFIX: Final = "lake/"
 
 
 def write_row(bucket: str, job: Job, row: dict[str, Any], *, now: datetime) -> None:
-    """Adds one result, e.g. under lake/day=2026-11-30/source=shop.example/."""
+    """Writes one result, e.g. under lake/day=2026-11-30/source=shop.example/."""
     line = json.dumps({"owner": job.owner, **row}, separators=(",", ":"), ensure_ascii=False) + "\n"
     key = f"{PREFIX}day={now:%Y-%m-%d}/source={job.request.host}/{job.id}-{job.token}.ndjson.gz"
     packed = gzip.compress(line.encode(), 6, mtime=0)

@@ -1,4 +1,4 @@
-"""Stored results: compressed JSON, in the job's row if small, else in S3 under the run's token."""
+"""Storage of results: compressed JSON, in the row of the job if small, else in S3 under the token of the run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from proxypool import aws
 from proxypool.errors import ProxyPoolError
 from proxypool.jobs.job import Job
 
-MAX_ROW_BYTES: Final = 200_000  # an item holds 400 KB at most, the request included
-MAX_ANSWER_BYTES: Final = 4_000_000  # a Lambda's answer holds 6 MB
+MAX_ROW_BYTES: Final = 200_000  # an item holds at most 400 KB, the request included
+MAX_RESPONSE_BYTES: Final = 4_000_000  # a Lambda response holds 6 MB
 LINK_SECONDS: Final = 900
 PREFIX: Final = "results/"
 
@@ -27,18 +27,18 @@ class ResultTooLarge(ProxyPoolError):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The results' bucket. An object that no row points to (its run was overtaken) is deleted by the bucket's lifecycle rule."""
+    """Stores results. An object that no row refers to (its run was overtaken) is deleted by the lifecycle rule of the bucket."""
 
     bucket: str
     max_bytes: int
 
     def store(self, job: Job, value: Any) -> tuple[bytes | None, str]:
-        """The packed result for the row, or None and the S3 key where it is now; raises ResultTooLarge before anything is sent."""
+        """Returns the packed result for the row, or None and its S3 key after storing it there. Raises ResultTooLarge before it stores anything."""
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
         if len(text) > self.max_bytes:
             raise ResultTooLarge(len(text))
         packed = gzip.compress(text, 6, mtime=0)
-        if len(packed) <= MAX_ROW_BYTES and len(text) <= MAX_ANSWER_BYTES:
+        if len(packed) <= MAX_ROW_BYTES and len(text) <= MAX_RESPONSE_BYTES:
             return packed, ""
         key = f"{PREFIX}{job.key}/{job.token}.json.gz"
         aws.client("s3").put_object(
@@ -48,21 +48,21 @@ class Results:
         return None, key
 
     def load(self, job: Job, packed: bytes | None) -> dict[str, Any] | None:
-        """The result, or `{"url": …}` to fetch it from where it is too large for an answer; None where there is none."""
+        """The result, or `{"url": …}` (presigned) if it is too large for a response; None if there is none."""
         if packed is None and job.result_key:
-            head = aws.client("s3").get_object(Bucket=self.bucket, Key=job.result_key)
-            packed = head["Body"].read()
+            response = aws.client("s3").get_object(Bucket=self.bucket, Key=job.result_key)
+            packed = response["Body"].read()
         if packed is None:
             return None
         text = gzip.decompress(packed)
-        if len(text) <= MAX_ANSWER_BYTES:
-            found: dict[str, Any] = json.loads(text)
-            return found
-        where = {"Bucket": self.bucket, "Key": job.result_key}
-        link = aws.client("s3").generate_presigned_url("get_object", Params=where, ExpiresIn=LINK_SECONDS)
+        if len(text) <= MAX_RESPONSE_BYTES:
+            result: dict[str, Any] = json.loads(text)
+            return result
+        params = {"Bucket": self.bucket, "Key": job.result_key}
+        link = aws.client("s3").generate_presigned_url("get_object", Params=params, ExpiresIn=LINK_SECONDS)
         return {"url": link, "expires_in_seconds": LINK_SECONDS}
 
     def delete(self, job: Job) -> None:
-        """Removes what lies in S3."""
+        """Deletes the S3 object of the result, if there is one."""
         if job.result_key:
             aws.client("s3").delete_object(Bucket=self.bucket, Key=job.result_key)

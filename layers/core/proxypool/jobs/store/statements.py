@@ -1,4 +1,4 @@
-"""The start and the end of runs as conditional statements, many per call. Each succeeds or fails independently."""
+"""Conditional statements that start and finish runs. A batch of them is one call; each is applied or refused alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proxypool.jobs.job import Job, JobState, split_key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The end of a run. The packed result is `result`, or the object `result_key` in S3; without both there is none."""
+    """The row changes that finish a run. `result` is the packed result, `result_key` its key in S3; without both there is no result."""
 
     state: JobState
     attempts: int
@@ -21,7 +21,7 @@ class Ending:
 
 
 def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float) -> Statement:
-    """Claims the job for a run with this token if it is queued, or if the deadline of the run that holds it has passed."""
+    """Starts a run under this token if the job is queued, or if the run that holds it is past its deadline."""
     owner, _ = split_key(key)
     return update(
         table_name,
@@ -43,8 +43,8 @@ def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float)
 
 
 def end(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
-    """Ends the run that claimed `job` if the row still has its token. PartiQL removes only attributes that exist; `job` tells
-    which do, since nothing else changes the row while it has this token.
+    """Finishes the run that holds `job`, if the row still has its token. Only existing attributes are removed: since the token is
+    unchanged, the row has the attributes that `job` was read with.
     """
     sets: dict[str, Value] = {
         "state": ending.state.value, "owner_state": owner_state(job.owner, ending.state), "deadline_ms": 0,

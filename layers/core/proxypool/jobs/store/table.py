@@ -14,7 +14,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, took, with_attributes
+from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, try_write, with_attributes
 from proxypool.http.codec import attributes
 from proxypool.http.fields import load, row
 from proxypool.jobs.job import Job, JobState, split_key
@@ -88,7 +88,7 @@ class JobTable:
             **row(replace(job, state=JobState.QUEUED, created_ms=now, updated_ms=now)),
         )
         free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
-        return took(lambda: item.save(condition=free))
+        return try_write(lambda: item.save(condition=free))
 
     def get(self, key: str) -> Job | None:
         """The job, or None if it does not exist or has expired."""
@@ -179,7 +179,7 @@ class JobTable:
 
     def _update(self, key: str, condition: Condition, *actions: Any) -> Job | None:
         item = self._model(key)
-        return _job(item) if took(lambda: item.update(actions=list(actions), condition=condition)) else None
+        return _job(item) if try_write(lambda: item.update(actions=list(actions), condition=condition)) else None
 
     def _item(self, key: str) -> JobItem | None:
         item = find(self._model, key)

@@ -1,4 +1,4 @@
-"""Bytes by source, since providers bill by the gigabyte: counted per day and month in the state table, written once per batch."""
+"""Bytes received by source, per day and month, in the state table; written once per batch. Providers bill by the gigabyte."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from proxypool.aws.state import State
+from proxypool.aws.state import StateTable
 from proxypool.proxies.table import ProxyTable
 
-KEPT_SECONDS = {"%Y-%m-%d": 32 * 86_400, "%Y-%m": 400 * 86_400}  # by how the period is written
+TTL_SECONDS = {"%Y-%m-%d": 32 * 86_400, "%Y-%m": 400 * 86_400}  # by the format of the period
 
 
-def save(spent: Mapping[str, int], proxies: ProxyTable, state: State, *, now: datetime) -> None:
-    """Adds the bytes that came through each proxy to its sources (a proxy of several lists counts for each)."""
+def save(spent: Mapping[str, int], proxies: ProxyTable, state: StateTable, *, now: datetime) -> None:
+    """Adds the bytes received through each proxy to its sources; a proxy of several sources counts for each."""
     by_source: Counter[str] = Counter()
     for proxy_id, record in proxies.get_many(list(spent)).items():
         for source_id in record.sources:
             by_source[source_id] += spent[proxy_id]
     for source_id, number in by_source.items():
-        for period, kept_seconds in KEPT_SECONDS.items():
-            state.add(_name(source_id, period, now), number, ttl_seconds=kept_seconds)
+        for period, ttl_seconds in TTL_SECONDS.items():
+            state.add(_name(source_id, period, now), number, ttl_seconds=ttl_seconds)
 
 
-def read(source_ids: Iterable[str], state: State, *, now: datetime) -> dict[str, tuple[int, int]]:
+def read(source_ids: Iterable[str], state: StateTable, *, now: datetime) -> dict[str, tuple[int, int]]:
     """The bytes of each source today and in this month (UTC)."""
-    names = {source_id: [_name(source_id, period, now) for period in KEPT_SECONDS] for source_id in source_ids}
-    found = state.numbers([name for both in names.values() for name in both])
+    names = {source_id: [_name(source_id, period, now) for period in TTL_SECONDS] for source_id in source_ids}
+    counters = state.numbers([name for pair in names.values() for name in pair])
     return {
-        source_id: (int(found.get(today, 0)), int(found.get(month, 0))) for source_id, (today, month) in names.items()
+        source_id: (int(counters.get(today, 0)), int(counters.get(month, 0)))
+        for source_id, (today, month) in names.items()
     }
 
 

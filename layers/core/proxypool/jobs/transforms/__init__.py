@@ -1,4 +1,4 @@
-"""The registry of transforms, which turn a page into data. Other packages add theirs by the entry-point group `proxypool.transforms`."""
+"""Registry of transforms, which extract data from a page. Other packages register theirs in the entry-point group `proxypool.transforms`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP: Final = "proxypool.transforms"
 
 
 class TransformError(ProxyPoolError):
-    """The page is not what the transform reads; `reason` is one word."""
+    """The transform cannot read the page; `reason` is one word."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(detail or reason)
@@ -22,26 +22,26 @@ class TransformError(ProxyPoolError):
 
 
 class Transform(Protocol):
-    """One way to read a page."""
+    """Interface of a transform."""
 
     def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with a job's options, by name; empty if nothing is."""
+        """Validates the options of a job; returns error messages by option name."""
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
-        """JSON-ready data; raises TransformError."""
+        """Returns JSON-compatible data; raises TransformError."""
 
 
 def find(name: str) -> Transform | None:
-    """The transform of that name, None where there is none."""
+    """The transform of that name, or None."""
     return _all().get(name)
 
 
 def names() -> list[str]:
-    """All transforms, by name."""
+    """The names of all transforms, sorted."""
     return sorted(_all())
 
 
-def as_it_is(page: Answer) -> Any:
+def raw_data(page: Answer) -> Any:
     """The raw page, for a result whose transform failed."""
     from proxypool.jobs.transforms.raw import RAW
 
@@ -52,5 +52,5 @@ def as_it_is(page: Answer) -> Any:
 def _all() -> dict[str, Transform]:
     from proxypool.jobs.transforms import csv, html, json, raw
 
-    found: dict[str, Transform] = {"raw": raw.RAW, "json": json.JSON, "html": html.HTML, "csv": csv.CSV}
-    return found | {point.name: point.load() for point in entry_points(group=GROUP) if point.name not in found}
+    built_in: dict[str, Transform] = {"raw": raw.RAW, "json": json.JSON, "html": html.HTML, "csv": csv.CSV}
+    return built_in | {point.name: point.load() for point in entry_points(group=GROUP) if point.name not in built_in}

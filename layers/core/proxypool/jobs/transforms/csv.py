@@ -1,4 +1,4 @@
-"""CSV: rows as objects by the header, or as lists."""
+"""CSV: rows as objects keyed by the header, or as lists."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 from proxypool.jobs.fetch.page import Answer
 from proxypool.jobs.transforms import TransformError
-from proxypool.jobs.transforms.raw import text_of
+from proxypool.jobs.transforms.raw import decode_text
 
 
 class Csv:
-    """Options: `delimiter` (one character, default a comma), `header` (whether the first row names the columns, default true)."""
+    """Options: `delimiter` (one character, default a comma), `header` (true if the first row has the column names, the default)."""
 
     def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """A delimiter is one character."""
-        wrong = {name: "unknown" for name in options if name not in ("delimiter", "header")}
+        """Validates the options."""
+        errors = {name: "unknown" for name in options if name not in ("delimiter", "header")}
         delimiter = options.get("delimiter", ",")
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\r\n"':
-            wrong["delimiter"] = "must be one character"
+            errors["delimiter"] = "must be one character"
         if not isinstance(options.get("header", True), bool):
-            wrong["header"] = "must be boolean"
-        return wrong
+            errors["header"] = "must be boolean"
+        return errors
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
         """The rows; raises TransformError `not_csv`."""
-        text = text_of(page)
+        text = decode_text(page)
         if text is None:
             raise TransformError("not_csv")
         source, delimiter = io.StringIO(text.removeprefix("\ufeff"), newline=""), options.get("delimiter", ",")

@@ -1,4 +1,4 @@
-"""JSON, whole or what a JMESPath query finds in it."""
+"""JSON: the whole document, or the result of a JMESPath query."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Json:
     """Option `query`: a JMESPath expression."""
 
     def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """`query` must be an expression."""
-        wrong = {name: "unknown" for name in options if name != "query"}
+        """Validates the options."""
+        errors = {name: "unknown" for name in options if name != "query"}
         query = options.get("query", "@")
         try:
             jmespath.compile(query if isinstance(query, str) else "")
         except JMESPathError:
-            wrong["query"] = "is no JMESPath expression"
-        return wrong
+            errors["query"] = "is not a JMESPath expression"
+        return errors
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
         """The value; raises TransformError `not_json` or `query`."""

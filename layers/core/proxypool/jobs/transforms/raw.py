@@ -13,17 +13,17 @@ class Raw:
     """`{"text": …}` or `{"base64": …}`."""
 
     def check(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """It takes no options."""
+        """Rejects all options."""
         return dict.fromkeys(options, "unknown")
 
     def apply(self, page: Answer, options: Mapping[str, Any]) -> Any:
         """The body as text, or as base64 if it cannot be decoded."""
-        text = text_of(page)
+        text = decode_text(page)
         return {"base64": base64.b64encode(page.body).decode()} if text is None else {"text": text}
 
 
-def text_of(page: Answer) -> str | None:
-    """The body decoded by the header's charset, else as UTF-8; None if it is not text."""
+def decode_text(page: Answer) -> str | None:
+    """The body decoded by the charset of its Content-Type, else as UTF-8; None if it is not text."""
     charset = page.headers.get("content-type", "").partition("charset=")[2].partition(";")[0].strip(" \"'")
     for name in (charset, "utf-8"):
         try:

@@ -46,7 +46,7 @@ def _count_lag(records: Sequence[StreamRecord]) -> None:
     """Counts the lag of the index behind the table: the age of the batch's oldest change, with the stream's 1 s resolution."""
     made = [float(record.get("dynamodb", {}).get("ApproximateCreationDateTime") or 0) for record in records]
     if any(made):
-        count(Metric.PROJECTION_LAG, max(0, clock.epoch_ms(clock.now()) - round(min(filter(None, made)) * 1000)))
+        count(Metric.INDEX_LAG, max(0, clock.epoch_ms(clock.now()) - round(min(filter(None, made)) * 1000)))
 
 
 def _sequence(record: StreamRecord) -> str:

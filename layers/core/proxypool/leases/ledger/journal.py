@@ -16,7 +16,7 @@ from proxypool.proxies.record import LeaseFacts
 MEMORY = 0.98  # the weight of older outcomes is multiplied by this: about fifty count
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """The kind of a journal entry."""
 
     GRANT = ENTRY["grant"]
@@ -28,11 +28,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """A journal entry of one lease. `journal_id` is the stream id, zero-padded so that texts sort in its order."""
 
     journal_id: str
-    kind: Kind
+    kind: EntryKind
     lease_id: str
     owner: str
     proxy_id: str
@@ -49,7 +49,7 @@ class Entry:
     @property
     def is_end(self) -> bool:
         """Whether it ends the lease."""
-        return self.kind in (Kind.RELEASE, Kind.EXPIRY)
+        return self.kind in (EntryKind.RELEASE, EntryKind.EXPIRY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +67,18 @@ class LedgerRow:
     ended_ms: int = 0
 
 
-def read(found: Iterable[Sequence[Any]]) -> tuple[list[Entry], int]:
+def read(found: Iterable[Sequence[Any]]) -> tuple[list[JournalEntry], int]:
     """The entries in an answer of XRANGE, and the number of those that cannot be parsed.
 
     A stream entry is an id and a flat list of kinds and texts. A grant of several leases becomes several entries.
     """
-    entries: list[Entry] = []
+    entries: list[JournalEntry] = []
     unreadable = 0
     for stream_id, fields in found:
         for name, text in zip(fields[::2], fields[1::2], strict=True):
             try:
-                at, kind = journal_id(stream_id), Kind(name)
-                entries += _grants(at, text) if kind is Kind.GRANT else [_entry(at, kind, text)]
+                at, kind = journal_id(stream_id), EntryKind(name)
+                entries += _grants(at, text) if kind is EntryKind.GRANT else [_entry(at, kind, text)]
             except ValueError:
                 unreadable += 1
     return entries, unreadable
@@ -90,11 +90,11 @@ def journal_id(stream_id: str) -> str:
     return f"{int(ms):013d}-{int(seq):06d}"
 
 
-def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
+def ledger_rows(entries: Iterable[JournalEntry]) -> list[LedgerRow]:
     """The ledger row of each lease after these entries, which are in order."""
     rows: dict[str, LedgerRow] = {}
     for entry in entries:
-        if entry.kind is Kind.REVERTED:
+        if entry.kind is EntryKind.REVERTED:
             continue
         row = rows.get(entry.lease_id) or LedgerRow(
             lease_id=entry.lease_id, owner=entry.owner, proxy_id=entry.proxy_id, target=entry.target,
@@ -102,38 +102,38 @@ def ledger_rows(entries: Iterable[Entry]) -> list[LedgerRow]:
         )  # fmt: skip
         row = replace(row, expires_ms=max(row.expires_ms, entry.expires_ms), outcome=entry.outcome or row.outcome)
         if entry.is_end:
-            row = replace(row, ended="released" if entry.kind is Kind.RELEASE else "expired", ended_ms=entry.at_ms)
+            row = replace(row, ended="released" if entry.kind is EntryKind.RELEASE else "expired", ended_ms=entry.at_ms)
         rows[entry.lease_id] = row
     return list(rows.values())
 
 
-def evidence(facts: LeaseFacts, entries: Sequence[Entry]) -> LeaseFacts:
+def evidence(facts: LeaseFacts, entries: Sequence[JournalEntry]) -> LeaseFacts:
     """A proxy's facts plus the entries (in order) that are newer than them; older outcomes lose weight."""
     last = facts.journal_id
     for entry in entries:
         if entry.journal_id <= last:
             continue
-        facts = replace(facts, journal_id=entry.journal_id, granted=facts.granted + (entry.kind is Kind.GRANT))
-        if entry.kind is Kind.REVERTED:
+        facts = replace(facts, journal_id=entry.journal_id, granted=facts.granted + (entry.kind is EntryKind.GRANT))
+        if entry.kind is EntryKind.REVERTED:
             facts = replace(facts, bad=max(0.0, facts.bad - 1))
-        elif entry.kind is Kind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
+        elif entry.kind is EntryKind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
             good = entry.outcome == Outcome.OK
             facts = replace(facts, ok=facts.ok * MEMORY + good, bad=facts.bad * MEMORY + (not good))
     return facts
 
 
-def _grants(at: str, text: str) -> Iterator[Entry]:
+def _grants(at: str, text: str) -> Iterator[JournalEntry]:
     base, owner, target, granted, expires, proxies = text.split("|")
     for number, proxy_id in enumerate(proxies.split(","), start=1):
-        yield Entry(
-            journal_id=at, kind=Kind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id, target=target,
+        yield JournalEntry(
+            journal_id=at, kind=EntryKind.GRANT, lease_id=f"{base}.{number}", owner=owner, proxy_id=proxy_id, target=target,
             granted_ms=int(granted), expires_ms=int(expires),
         )  # fmt: skip
 
 
-def _entry(at: str, kind: Kind, text: str) -> Entry:
+def _entry(at: str, kind: EntryKind, text: str) -> JournalEntry:
     lease_id, owner, proxy_id, target, granted, expires, outcome = text.split("|")
-    return Entry(
+    return JournalEntry(
         journal_id=at, kind=kind, lease_id=lease_id, owner=owner, proxy_id=proxy_id, target=target,
         granted_ms=int(granted), expires_ms=int(expires), outcome=outcome,
     )  # fmt: skip

@@ -5,7 +5,7 @@ an evicted lease would be granted twice. What expires is in a sorted set by its 
 since losing them is harmless: the lock of the expiry run (overlapping runs change nothing) and a remembered refusal.
 
     pool             HASH    epoch (absent: the cache is new or lost) · filled (the layout of the last complete fill) · fill_after
-                             (layout and cursor of an incomplete one) · paused ("1") · owner_quota · exit_cap ·
+                             (layout, id and cursor of an incomplete one) · paused ("1") · owner_quota · exit_cap ·
                              breaker_failures · breaker_ms · rate:<target> and rate:* ("gap_ms burst"): set by expire_leases
     r:<pr>:<cc>:<an> ZSET    ready members by score in billionths: protocol, country or "*", anonymity's rank 0–2
     p:<proxy id>     HASH    facts: version, member, score, sets (its ready sets), fresh_until (ms), slots, facts (JSON of a lease);

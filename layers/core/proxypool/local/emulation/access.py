@@ -1,6 +1,7 @@
-"""What a caller of the local stack must bring: its access key for AWS requests, a token in the address for the HTTP APIs.
+"""Credentials of the local stack: an access key for AWS requests, and a token in the address of the HTTP APIs.
 
-The key is new at each start, and the password of Valkey, too. `guard` checks both; .local/stack.json (0600) has them.
+The key is generated at each start and is also the password of Valkey. `guard` checks both; .local/stack.json (mode 0600)
+contains them.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ REGION: Final = "us-east-1"
 STACK_NAME: Final = "proxypool"
 API_PATH: Final = "/_aws/execute-api"  # where the emulator serves HTTP APIs
 TOKEN_PREFIX: Final = "/_local/"  # noqa: S105  a path
-_SECRET_KEY: Final = "local"  # noqa: S105  nobody checks signatures
+_SECRET_KEY: Final = "local"  # noqa: S105  signatures are not checked
 _KEY_BYTES: Final = 16
 
 
 def new_access_key() -> str:
-    """A random access key id of 32 hexadecimal digits. The emulator would take one of twelve digits for an account of its own."""
+    """A random access key id of 32 hexadecimal digits. The emulator takes a key of twelve digits for an account id."""
     return secrets.token_hex(_KEY_BYTES)
 
 
 def credentials(access_key: str) -> dict[str, str]:
-    """The AWS_* variables of a client of the emulator; a session token of the caller's own environment is overridden."""
+    """The AWS_* variables for clients of the emulator; a session token of the caller's environment is cleared."""
     return {
         "AWS_ACCESS_KEY_ID": access_key,
         "AWS_SECRET_ACCESS_KEY": _SECRET_KEY,

@@ -1,6 +1,6 @@
-"""Deploys template.yaml to the emulator: package, translate, mend, create or update, and what the emulator forgets.
+"""Deploys template.yaml to the emulator: package, translate, work around gaps of the emulator, create or update the stack.
 
-The template stays the one that `sam deploy` takes to AWS; every mend is for a gap that tests/integration keeps in view.
+The template is the one that `sam deploy` deploys to AWS; tests/integration/local has a test for each gap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same content gives the same archive
 def deploy(
     path: Path, clients: Clients, parameters: Mapping[str, str], *, stack_name: str = STACK_NAME
 ) -> dict[str, str]:
-    """Deploys the template with these parameters (those that it does not know are left out); returns its outputs.
+    """Deploys the template with these parameters (unknown ones are ignored); returns its outputs.
 
     Raises LocalStackError with the first failed resource.
     """
@@ -37,11 +37,11 @@ def deploy(
     known = {name: value for name, value in parameters.items() if name in body.get("Parameters", {})}
     _package(body, path.parent, clients("s3"))
     translated = _translate(body, known)
-    httpapi.explode(translated["Resources"])
-    _write_numbers(translated, known)
+    httpapi.expand_routes(translated["Resources"])
+    _inline_numbers(translated, known)
     url = _upload_template(clients("s3"), translated)
     outputs = _apply(clients("cloudformation"), stack_name, url, known)
-    _switch_on_ttl(clients, stack_name, translated["Resources"])
+    _enable_ttl(clients, stack_name, translated["Resources"])
     return outputs
 
 
@@ -68,7 +68,7 @@ def archive(folder: Path, prefix: str = "") -> bytes:
 
 
 def layer(folder: Path) -> bytes:
-    """The Python packages of a folder as a layer. Third-party ones are missing: the emulator's own environment has them."""
+    """The Python packages of a folder as a layer, without third-party packages: those of the emulator's environment are used."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archived:
         archived.writestr(zipfile.ZipInfo("python/.layer", _EPOCH), folder.name)
@@ -91,10 +91,10 @@ def _upload(s3: Any, content: bytes, ending: str) -> str:
     return f"s3://{ARTIFACTS}/{key}"
 
 
-def _write_numbers(body: dict[str, Any], given: Mapping[str, str]) -> None:
-    """Mends a gap: a number that comes by parameter reaches queues and mappings as text, and stops their pollers."""
+def _inline_numbers(body: dict[str, Any], parameters: Mapping[str, str]) -> None:
+    """Works around a gap: a number parameter reaches queues and mappings as text, which stops their pollers."""
     numbers = {
-        name: int(float(given.get(name, parameter.get("Default", 0))))
+        name: int(float(parameters.get(name, parameter.get("Default", 0))))
         for name, parameter in body.get("Parameters", {}).items()
         if parameter["Type"] == "Number"
     }
@@ -102,7 +102,9 @@ def _write_numbers(body: dict[str, Any], given: Mapping[str, str]) -> None:
         if resource["Type"] in ("AWS::Lambda::EventSourceMapping", "AWS::SQS::Queue"):
             resource["Properties"] = _resolved(resource["Properties"], numbers)
         elif "StreamSpecification" in resource.get("Properties", {}):
-            resource["Properties"]["StreamSpecification"]["StreamEnabled"] = True  # implied on AWS, asked for here
+            resource["Properties"]["StreamSpecification"]["StreamEnabled"] = (
+                True  # implied on AWS, required by the emulator
+            )
 
 
 def _resolved(value: Any, numbers: Mapping[str, int]) -> Any:
@@ -121,7 +123,7 @@ def _upload_template(s3: Any, body: dict[str, Any]) -> str:
 
 
 class _NoManagedPolicies:
-    """The translator asks for AWS's managed policies; the emulator checks none."""
+    """No managed policies: the translator needs a loader, the emulator does not check policies."""
 
     def load(self) -> dict[str, str]:
         return {}
@@ -139,31 +141,31 @@ def _translate(body: dict[str, Any], parameters: Mapping[str, str]) -> dict[str,
 
 
 def _apply(cloudformation: Any, name: str, url: str, parameters: Mapping[str, str]) -> dict[str, str]:
-    asked = {
+    request = {
         "StackName": name,
         "TemplateURL": url,  # a template in the call may have 51,200 characters
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
         "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
     }
     try:
-        cloudformation.create_stack(**asked)
+        cloudformation.create_stack(**request)
     except cloudformation.exceptions.AlreadyExistsException:
-        _update(cloudformation, asked)
-    stack = _settled(cloudformation, name)
+        _update(cloudformation, request)
+    stack = _wait_for_stack(cloudformation, name)
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         raise LocalStackError(f"the template was not deployed: {_first_failure(cloudformation, stack)}")
     return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
 
-def _update(cloudformation: Any, asked: dict[str, Any]) -> None:
+def _update(cloudformation: Any, request: dict[str, Any]) -> None:
     try:
-        cloudformation.update_stack(**asked)
+        cloudformation.update_stack(**request)
     except ClientError as error:
         if "No updates" not in str(error):
             raise
 
 
-def _settled(cloudformation: Any, name: str) -> dict[str, Any]:
+def _wait_for_stack(cloudformation: Any, name: str) -> dict[str, Any]:
     end = time.monotonic() + DEPLOY_SECONDS
     while time.monotonic() < end:
         stack: dict[str, Any] = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
@@ -181,9 +183,9 @@ def _first_failure(cloudformation: Any, stack: dict[str, Any]) -> str:
     return f"{failed[-1]['LogicalResourceId']}: {failed[-1].get('ResourceStatusReason', 'no reason given')}"
 
 
-def _switch_on_ttl(clients: Clients, stack_name: str, resources: dict[str, Any]) -> None:
-    found = clients("cloudformation").describe_stack_resources(StackName=stack_name)["StackResources"]
-    names = {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in found}
+def _enable_ttl(clients: Clients, stack_name: str, resources: dict[str, Any]) -> None:
+    described = clients("cloudformation").describe_stack_resources(StackName=stack_name)["StackResources"]
+    names = {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in described}
     for logical, resource in resources.items():
         wanted = resource.get("Properties", {}).get("TimeToLiveSpecification")
         if wanted and logical in names:

@@ -1,4 +1,4 @@
-"""The emulated AWS: one child process on loopback, whose state is saved when it ends."""
+"""The emulated AWS: a child process on loopback that saves its state when it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_SECONDS = 30
 
 
 def server_environment(port: int, access_key: str) -> dict[str, str]:
-    """The variables of the emulator's own process: it listens on loopback and takes requests with this access key."""
+    """Environment variables of the emulator's process: it listens on loopback and accepts requests with this access key."""
     return {
         **credentials(access_key),
         "AWS_ENDPOINT_URL": endpoint(port),
@@ -32,9 +32,9 @@ def server_environment(port: int, access_key: str) -> dict[str, str]:
 
 
 def start_emulator(folder: Path, port: int, access_key: str) -> subprocess.Popen[bytes]:
-    """Starts the emulator; state, files of S3 and unpacked functions lie in `folder`."""
+    """Starts the emulator; `folder` has its state, the objects of S3 and the unpacked functions."""
     unpacked = folder / "tmp"
-    shutil.rmtree(unpacked, ignore_errors=True)  # what a killed run left behind
+    shutil.rmtree(unpacked, ignore_errors=True)  # of a killed run
     for path in (unpacked, folder / "state", folder / "s3"):
         path.mkdir(parents=True, exist_ok=True)
     environment = {
@@ -53,7 +53,7 @@ def start_emulator(folder: Path, port: int, access_key: str) -> subprocess.Popen
 
 
 def wait_for_emulator(child: subprocess.Popen[bytes], port: int) -> None:
-    """Returns when the emulator is healthy; raises LocalStackError when it ends or takes too long."""
+    """Waits until the emulator is healthy; raises LocalStackError if it ends, or after 30 s."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     end = time.monotonic() + START_SECONDS
     while child.poll() is None and time.monotonic() < end:
@@ -66,25 +66,25 @@ def wait_for_emulator(child: subprocess.Popen[bytes], port: int) -> None:
 
 
 def endpoint(port: int) -> str:
-    """Where the emulator listens."""
+    """The emulator's URL."""
     return f"http://{LOOPBACK}:{port}"
 
 
 class Clients:
-    """boto3 clients of one emulator, made when first asked for: `clients("sqs")`."""
+    """boto3 clients of an emulator, created on first use: `clients("sqs")`."""
 
     def __init__(self, endpoint_url: str, access_key: str) -> None:
-        os.environ["AWS_ENDPOINT_URL"] = endpoint_url  # it would win over the session's own host
+        os.environ["AWS_ENDPOINT_URL"] = endpoint_url  # it takes precedence over the session's host
         keys = credentials(access_key)
         self._session = Session(
             aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
             region_name=keys["AWS_DEFAULT_REGION"],
         )
-        self._made: dict[str, Any] = {}
+        self._clients: dict[str, Any] = {}
 
     def __call__(self, service: str) -> Any:
         """The client of a service."""
-        if service not in self._made:
-            self._made[service] = self._session.client(service)
-        return self._made[service]
+        if service not in self._clients:
+            self._clients[service] = self._session.client(service)
+        return self._clients[service]

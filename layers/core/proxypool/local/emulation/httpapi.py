@@ -1,6 +1,6 @@
-"""Mends a gap of the emulator: it ignores the OpenAPI body of an HTTP API, in which SAM writes the routes.
+"""Works around a gap of the emulator: it ignores the OpenAPI body of an HTTP API, where SAM defines the routes.
 
-Each operation of the body becomes an integration and a route of its own, open to everybody: on loopback nobody signs.
+Each operation of the body becomes an integration and a route, without authorization: `guard` checks the callers.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 _ANY = "x-amazon-apigateway-any-method"
 
 
-def explode(resources: dict[str, Any]) -> None:
-    """Turns the body of each HTTP API in a translated template into plain resources, in place."""
+def expand_routes(resources: dict[str, Any]) -> None:
+    """Replaces the body of each HTTP API in a translated template by integrations and routes, in place."""
     for name, resource in list(resources.items()):
         properties = resource.get("Properties", {})
         if resource["Type"] != "AWS::ApiGatewayV2::Api" or "Body" not in properties:
@@ -24,13 +24,13 @@ def explode(resources: dict[str, Any]) -> None:
 
 
 def _routes(api: str, body: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     for path, operations in body.get("paths", {}).items():
         for method, operation in operations.items():
             integration = operation.get("x-amazon-apigateway-integration")
             if integration:
-                made |= _route(api, len(made) // 2, _route_key(method, path), integration)
-    return made
+                resources |= _route(api, len(resources) // 2, _route_key(method, path), integration)
+    return resources
 
 
 def _route(api: str, number: int, key: str, integration: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Mends a gap of the emulator: metrics written as embedded format into the functions' logs reach CloudWatch here."""
+"""Works around a gap of the emulator: sends the metrics in the functions' logs (embedded metric format) to CloudWatch."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from proxypool.local.emulation.emulator import Clients
 
-EVERY_SECONDS = 2.0
-PAUSES_PER_ROUND = 10  # a round asks for each log stream: the busier the stack, the rarer
+PERIOD_SECONDS = 2.0
+PAUSE_FACTOR = 10  # a round reads each log stream: between two rounds at least ten times its duration
 GROUPS = "/aws/lambda/"
 
 
-class Forwarder(threading.Thread):
-    """Follows the functions' logs until `stop`; a page that fails is read again at the next round."""
+class MetricsForwarder(threading.Thread):
+    """Follows the functions' logs until `stop`; a page that fails is read again in the next round."""
 
     def __init__(self, clients: Clients) -> None:
         super().__init__(name="metrics", daemon=True)
         self._clients = clients
         self._tokens: dict[tuple[str, str], str] = {}
-        self._over = threading.Event()
+        self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Forwards new lines every two seconds, or less often where that is a tenth of the time and more."""
-        pause = EVERY_SECONDS
-        while not self._over.wait(pause):
+        """Forwards new lines every two seconds, or less often if a round takes more than a tenth of that."""
+        pause = PERIOD_SECONDS
+        while not self._stopped.wait(pause):
             started = time.monotonic()
-            with suppress(ClientError, BotoCoreError):  # the emulator is busy or about to end
+            with suppress(ClientError, BotoCoreError):  # the emulator is busy or stopping
                 self.forward()
-            pause = max(EVERY_SECONDS, PAUSES_PER_ROUND * (time.monotonic() - started))
+            pause = max(PERIOD_SECONDS, PAUSE_FACTOR * (time.monotonic() - started))
 
     def stop(self) -> None:
-        """Ends the thread after the round at hand."""
-        self._over.set()
+        """Ends the thread after the current round."""
+        self._stopped.set()
 
     def forward(self) -> int:
-        """Forwards what is new in the logs; returns how many values."""
+        """Forwards new metrics in the logs; returns their number."""
         count = 0
         logs = self._clients("logs")
         for group in logs.describe_log_groups(logGroupNamePrefix=GROUPS)["logGroups"]:
@@ -51,8 +51,8 @@ class Forwarder(threading.Thread):
 
     def _forward_stream(self, group: str, stream: str) -> int:
         token = self._tokens.get((group, stream))
-        asked = {"logGroupName": group, "logStreamName": stream, "startFromHead": True}
-        page = self._clients("logs").get_log_events(**asked, **({"nextToken": token} if token else {}))
+        request = {"logGroupName": group, "logStreamName": stream, "startFromHead": True}
+        page = self._clients("logs").get_log_events(**request, **({"nextToken": token} if token else {}))
         count = 0
         for event in page["events"]:
             for namespace, data in read(event["message"]):
@@ -74,14 +74,14 @@ def read(line: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(directive["Namespace"], _data(directive, value)) for directive in directives]
 
 
-def _data(directive: dict[str, Any], value: dict[str, Any]) -> list[dict[str, Any]]:
-    made = []
+def _data(directive: dict[str, Any], line: dict[str, Any]) -> list[dict[str, Any]]:
+    data = []
     for names in directive["Dimensions"]:
-        dimensions = [{"Name": name, "Value": str(value[name])} for name in names]
+        dimensions = [{"Name": name, "Value": str(line[name])} for name in names]
         for metric in directive["Metrics"]:
-            given = value[metric["Name"]]
-            values = given if isinstance(given, list) else [given]
-            made.append(
+            value = line[metric["Name"]]
+            values = value if isinstance(value, list) else [value]
+            data.append(
                 {
                     "MetricName": metric["Name"],
                     "Unit": metric.get("Unit", "None"),
@@ -89,4 +89,4 @@ def _data(directive: dict[str, Any], value: dict[str, Any]) -> list[dict[str, An
                     "Values": [float(number) for number in values],
                 }
             )
-    return made
+    return data

@@ -14,7 +14,7 @@ except ImportError:  # pragma: no cover  PyYAML without libyaml
 
 
 class _Loader(Safe):
-    """SafeLoader that knows the short tags."""
+    """SafeLoader with the short tags."""
 
 
 def _tag(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -36,6 +36,6 @@ _Loader.add_multi_constructor("!", _tag)
 
 def load(path: Path) -> dict[str, Any]:
     """The template as plain dictionaries."""
-    template = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  a SafeLoader underneath
+    template = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  a subclass of SafeLoader
     assert isinstance(template, dict)
     return template

@@ -1,4 +1,4 @@
-"""A real Valkey from a wheel, on loopback, with its data in a folder: leases and the ready index survive a restart."""
+"""A Valkey server (from a wheel) on loopback. Its data is kept in a folder: leases and the ready index survive a restart."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CONFIG_FILE = "valkey.conf"
 
 
 def start_valkey(folder: Path, port: int, password: str) -> subprocess.Popen[bytes]:
-    """Starts the server; its append-only file lies in `folder`. `wait_for_valkey` says when it answers.
+    """Starts the server with an append-only file in `folder`; use `wait_for_valkey` before connecting.
 
-    The password stands in a file that only this user reads: every user sees the arguments of a process.
+    The password is in a file that only this user can read, since arguments of a process are visible to all users.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_private(folder / CONFIG_FILE, f"requirepass {password}\n")
@@ -29,13 +29,13 @@ def start_valkey(folder: Path, port: int, password: str) -> subprocess.Popen[byt
 
 
 def wait_for_valkey(child: subprocess.Popen[bytes], port: int, password: str) -> None:
-    """Returns when the server has read its data and answers; raises LocalStackError when it does not."""
+    """Waits until the server has loaded its data; raises LocalStackError if it ends, or after 10 s."""
     end = time.monotonic() + START_SECONDS
     with redis.Redis(LOOPBACK, port, password=password) as client:
         while child.poll() is None and time.monotonic() < end:
             try:
                 client.ping()
-            except redis.RedisError:  # not listening yet, or still loading
+            except redis.RedisError:  # not listening yet, or loading
                 time.sleep(0.03)
             else:
                 return

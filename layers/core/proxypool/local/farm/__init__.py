@@ -1,1 +1,1 @@
-"""The farm: good and hostile proxies on loopback, and their judge."""
+"""The farm: working, broken and hostile proxies on loopback, and their judge."""

@@ -1,4 +1,4 @@
-"""What the farm's proxies do to requests and answers: bytes in, bytes out. Pure."""
+"""How the farm's proxies change requests and responses. Pure: bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from urllib.parse import urlsplit
 from proxypool.local.farm.kinds import PASSWORD, USER, Act
 
 BASIC = b"basic " + b64encode(f"{USER}:{PASSWORD}".encode())
-ADVERT = b"<script src=//ads.invalid/x.js></script>"
+AD = b"<script src=//ads.invalid/x.js></script>"
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-BABBLE = b"\x15\x03\x01\x00\x02\x02\x50 no proxy\r\n\r\n"
+GARBAGE = b"\x15\x03\x01\x00\x02\x02\x50 no proxy\r\n\r\n"
 OLD_NONCE = b"0" * 32
 _NONCE = re.compile(rb"nonce=([0-9a-f]{32})")
 
 
-def refuse(status: str, *headers: str, body: str = "") -> bytes:
-    """A whole response that ends the connection."""
+def error_response(status: str, *headers: str, body: str = "") -> bytes:
+    """A complete response with `Connection: close`."""
     lines = [f"HTTP/1.1 {status}", *headers, f"Content-Length: {len(body)}", "Connection: close"]
     return ("\r\n".join(lines) + "\r\n\r\n" + body).encode()
 
 
-REFUSED_PASSWORD = refuse("407 Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="farm"')
+REFUSED_PASSWORD = error_response("407 Proxy Authentication Required", 'Proxy-Authenticate: Basic realm="farm"')
 FLOOD_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"
 CAPTIVE_PAGE = "<html><body>Your subscription has ended. Please pay your bill.</body></html>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a client asks a proxy: where to connect, what to send there first; `tunnel` for CONNECT and SOCKS."""
+    """A client's request to a proxy: the target, and the first bytes to send to it; `tunnel` for CONNECT and SOCKS."""
 
     host: str
     port: int
     first: bytes
     tunnel: bool
-    granted: bytes = ESTABLISHED  # what the client is told when the tunnel is open
+    granted: bytes = ESTABLISHED  # the response when the tunnel is open
 
 
 def read_request(head: bytes, rest: bytes, extra: Sequence[bytes] = ()) -> Request:
-    """The request of a head in absolute form or CONNECT; `extra` header lines are added. Raises ValueError."""
+    """The request of a head (CONNECT or absolute form); `extra` header lines are added. Raises ValueError."""
     first, *lines = head.split(b"\r\n")
     method, target, version = first.split(b" ")
     tunnel = method == b"CONNECT"
@@ -53,70 +53,79 @@ def read_request(head: bytes, rest: bytes, extra: Sequence[bytes] = ()) -> Reque
     if tunnel:
         return Request(host=url.hostname, port=url.port or 443, first=rest, tunnel=True)
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    kept = [line for line in lines if not line.lower().startswith((b"proxy-", b"connection:"))]
-    sent = b"\r\n".join([b"%s %s %s" % (method, path.encode(), version), *kept, *extra, b"Connection: close"])
+    headers = [line for line in lines if not line.lower().startswith((b"proxy-", b"connection:"))]
+    sent = b"\r\n".join([b"%s %s %s" % (method, path.encode(), version), *headers, *extra, b"Connection: close"])
     return Request(host=url.hostname, port=url.port or 80, first=sent + b"\r\n\r\n" + rest, tunnel=False)
 
 
 def has_password(head: bytes) -> bool:
     """Whether the head carries the farm's credentials."""
     name = b"proxy-authorization:"
-    given = [line[len(name) :].strip() for line in head.split(b"\r\n") if line.lower().startswith(name)]
-    return any(value[:6].lower() + value[6:] == BASIC for value in given)
+    values = [line[len(name) :].strip() for line in head.split(b"\r\n") if line.lower().startswith(name)]
+    return any(value[:6].lower() + value[6:] == BASIC for value in values)
 
 
-def with_advert(response: bytes) -> bytes:
-    """The response with something put behind its body, its length set right."""
-    return _with_length(response, len(ADVERT)) + ADVERT
+def with_ad(response: bytes) -> bytes:
+    """The response with an ad appended to its body and a correct Content-Length."""
+    return _with_length(response, len(AD)) + AD
 
 
-def aged(first: bytes) -> bytes:
-    """The request with an old nonce instead of its own: the answer will be genuine, and stale."""
+def with_old_nonce(first: bytes) -> bytes:
+    """The request with another nonce: the judge's response is signed, but answers another request."""
     return _NONCE.sub(b"nonce=" + OLD_NONCE, first)
 
 
-def looks_like_judging(head: bytes) -> bool:
-    """What a judge-aware proxy recognises."""
+def has_nonce(head: bytes) -> bool:
+    """Whether this looks like a request to the judge."""
     return _NONCE.search(head) is not None
 
 
-def lie(head: bytes) -> bytes:
-    """What the judge would say if it had seen another exit, signed by somebody without the key."""
-    found = _NONCE.search(head)
-    nonce = found[1].decode() if found else ""
+def forge(head: bytes) -> bytes:
+    """A judge's response with another exit IP, and an invalid signature."""
+    match = _NONCE.search(head)
+    nonce = match[1].decode() if match else ""
     payload: dict[str, Any] = {"nonce": nonce, "peer": "198.51.100.7", "headers": [], "scheme": "http", "country": "us"}
     body = {"payload": json.dumps(payload, separators=(",", ":")), "signature": "0" * 64}
-    return refuse("200 OK", "Content-Type: application/json", body=json.dumps(body, separators=(",", ":")))
+    return error_response("200 OK", "Content-Type: application/json", body=json.dumps(body, separators=(",", ":")))
 
 
-def reply(act: Act, head: bytes) -> bytes | None:
-    """The whole answer of an act that forwards nothing, else None."""
-    if act is Act.LIE:
-        return lie(head)
-    return _REPLIES.get(act)
+def canned_response(act: Act, head: bytes) -> bytes | None:
+    """The response of an act that does not connect to the target, else None."""
+    if act is Act.FORGE:
+        return forge(head)
+    return _RESPONSES.get(act)
 
 
-_REPLIES: dict[Act, bytes] = {
-    Act.REDIRECT: refuse("302 Found", "Location: http://ads.example/"),
-    Act.CAPTIVE: refuse("200 OK", "Content-Type: text/html", "Set-Cookie: seen=1; Domain=test", body=CAPTIVE_PAGE),
-    Act.BABBLE: BABBLE,
-    Act.REFUSE: refuse("403 Forbidden"),
-    Act.BABBLE_AFTER: ESTABLISHED + BABBLE,
+_RESPONSES: dict[Act, bytes] = {
+    Act.REDIRECT: error_response("302 Found", "Location: http://ads.example/"),
+    Act.CAPTIVE: error_response(
+        "200 OK", "Content-Type: text/html", "Set-Cookie: seen=1; Domain=test", body=CAPTIVE_PAGE
+    ),
+    Act.GARBAGE: GARBAGE,
+    Act.REFUSE: error_response("403 Forbidden"),
+    Act.GARBAGE_AFTER: ESTABLISHED + GARBAGE,
 }
 
 
-def _with_length(response: bytes, more: int, *, extra: bytes = b"") -> bytes:
-    """The response with another Content-Length, and further header lines."""
+def with_close(response: bytes) -> bytes:
+    """The start of a response, with `Connection: close` in its head."""
+    head, _, body = response.partition(b"\r\n\r\n")
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+    return b"\r\n".join([*lines, b"Connection: close"]) + b"\r\n\r\n" + body
+
+
+def _with_length(response: bytes, difference: int, *, extra: bytes = b"") -> bytes:
+    """The response with a Content-Length of its body's length plus `difference`, and `extra` header lines."""
     head, _, body = response.partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length:")]
-    return b"\r\n".join([*lines, b"Content-Length: %d" % (len(body) + more)]) + extra + b"\r\n\r\n" + body
+    return b"\r\n".join([*lines, b"Content-Length: %d" % (len(body) + difference)]) + extra + b"\r\n\r\n" + body
 
 
 ALTERATIONS: dict[Act, Callable[[bytes], bytes]] = {
-    Act.INJECT: with_advert,
-    Act.AWARE: with_advert,
+    Act.INJECT: with_ad,
+    Act.AWARE: with_ad,
     Act.LENGTHEN: lambda response: _with_length(response, 1),
     Act.SHORTEN: lambda response: _with_length(response, -1),
     Act.SMUGGLE: lambda response: _with_length(response, 0, extra=b"\r\nTransfer-Encoding: chunked"),
 }
-"""What is done to the whole answer before the client gets it."""
+"""Changes of a complete response."""

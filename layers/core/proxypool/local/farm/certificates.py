@@ -17,14 +17,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from proxypool_client.clock import system as machine_time  # by which TLS libraries judge certificates
 
 LIFETIME = timedelta(days=30)
-RENEWED_BEFORE = timedelta(days=2)  # a stack that is left running over a weekend does not lose its judge
+RENEWED_BEFORE = timedelta(days=2)  # a stack that runs for days must not lose its judge
 NAMES = ("judge.test", "localhost")
 ADDRESS = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """PEM files: the authority's certificate (what checkers trust), the server's chain and its private key."""
+    """PEM files: the authority's certificate (trusted by checkers), the server's certificate chain and its private key."""
 
     ca_file: Path
     chain_file: Path
@@ -38,36 +38,36 @@ class Certificates:
 
 
 def local_certificates(folder: Path, *, addresses: Sequence[str] = ()) -> Certificates:
-    """The certificates of this folder, made anew when there are none, or when they end within two days.
+    """The certificates of this folder, created if they are missing or invalid, or expire within two days.
 
-    They are good for 127.0.0.1 and for further `addresses` (those of HTTPS proxies).
+    They are valid for 127.0.0.1 and for `addresses` (those of HTTPS proxies).
     """
     wanted = [ADDRESS, *addresses]
-    found = Certificates(
+    certificates = Certificates(
         ca_file=folder / "ca.pem", chain_file=folder / "judge-chain.pem", key_file=folder / "judge-key.pem"
     )
-    if not _usable(found, wanted):
+    if not _usable(certificates, wanted):
         folder.mkdir(parents=True, exist_ok=True)
-        _make(found, wanted)
-    return found
+        _make(certificates, wanted)
+    return certificates
 
 
-def _usable(found: Certificates, addresses: Sequence[str]) -> bool:
+def _usable(files: Certificates, addresses: Sequence[str]) -> bool:
     try:
-        server = x509.load_pem_x509_certificate(found.chain_file.read_bytes())
-        authority = x509.load_pem_x509_certificate(found.ca_file.read_bytes())
+        server = x509.load_pem_x509_certificate(files.chain_file.read_bytes())
+        authority = x509.load_pem_x509_certificate(files.ca_file.read_bytes())
         server.verify_directly_issued_by(authority)
-        found.server_context()
+        files.server_context()
         names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         if not {ip_address(address) for address in addresses} <= set(names.get_values_for_type(x509.IPAddress)):
             return False
-    except Exception:  # a missing, broken or foreign file: each is mended by making them anew
+    except Exception:  # a missing or invalid file: all are created again
         return False
     return server.not_valid_after_utc > machine_time() + RENEWED_BEFORE
 
 
-def _make(found: Certificates, addresses: Sequence[str]) -> None:
-    """The authority's key is thrown away: it signs this one certificate and nothing else, ever."""
+def _make(files: Certificates, addresses: Sequence[str]) -> None:
+    """Creates the files. The authority's private key is not stored: it signs this one certificate only."""
     authority_key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name, at = _name("proxypool local authority"), machine_time()
     authority = (
@@ -85,10 +85,10 @@ def _make(found: Certificates, addresses: Sequence[str]) -> None:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
         .sign(authority_key, SHA256())
     )
-    found.key_file.touch(mode=0o600)
-    found.key_file.write_bytes(server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    found.chain_file.write_bytes(server.public_bytes(Encoding.PEM))
-    found.ca_file.write_bytes(authority.public_bytes(Encoding.PEM))
+    files.key_file.touch(mode=0o600)
+    files.key_file.write_bytes(server_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    files.chain_file.write_bytes(server.public_bytes(Encoding.PEM))
+    files.ca_file.write_bytes(authority.public_bytes(Encoding.PEM))
 
 
 def _builder(

@@ -1,7 +1,7 @@
-"""The judge as a plain server: over HTTP and HTTPS on loopback beside the farm, or on any host by `proxypool judge serve`.
+"""The judge as a server: over HTTP and HTTPS on loopback for the farm, or on any host by `proxypool judge serve`.
 
-It tells the caller what it saw (peer, headers in order, http or https), signed. A farm that has but one address to
-connect from tells the judge, in the same process, by which exit each of its connections is to count.
+Its signed response contains what it received (peer address, headers in order, http or https). A farm with a single source
+address runs in the judge's process and announces the exit IP of each of its connections.
 """
 
 from __future__ import annotations
@@ -30,58 +30,58 @@ Headers = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """What a judge knows: its key (None: answers are unsigned), where exits stand, and how the farm's sockets count."""
+    """A judge's key (None: responses are unsigned), the countries of exit IPs, and the farm's announced connections."""
 
     key: bytes | None
-    places: Mapping[str, str] = field(default_factory=dict)  # exit IP → country
-    announced: dict[tuple[str, int], str] = field(default_factory=dict)  # a farm's own socket → exit IP
+    countries: Mapping[str, str] = field(default_factory=dict)  # exit IP → country
+    announced: dict[tuple[str, int], str] = field(default_factory=dict)  # source address of a connection → exit IP
 
     def body(self, nonce: str, peer: str, headers: Headers, scheme: str) -> bytes:
-        """The signed answer to one request."""
+        """The response to one request."""
         return build_answer(
-            self.key, nonce=nonce, peer=peer, headers=headers, scheme=scheme, country=self.places.get(peer)
+            self.key, nonce=nonce, peer=peer, headers=headers, scheme=scheme, country=self.countries.get(peer)
         )
 
 
-class Conversation(asyncio.Protocol):
-    """One connection to the judge: requests in turn, each answered as it becomes complete."""
+class JudgeConnection(asyncio.Protocol):
+    """A client's connection to the judge. It registers itself in `transports` while it is open."""
 
-    def __init__(self, judge: Judge, scheme: str, among: set[asyncio.Transport]) -> None:
-        self._judge, self._scheme, self._among = judge, scheme, among
+    def __init__(self, judge: Judge, scheme: str, transports: set[asyncio.Transport]) -> None:
+        self._judge, self._scheme, self._transports = judge, scheme, transports
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Closes a connection that says nothing for long."""
+        """Starts the idle timeout."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")[:2]
         self._peer = self._judge.announced.get(peer, peer[0])
-        self._among.add(self._transport)
+        self._transports.add(self._transport)
         self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, transport.close)
 
     def connection_lost(self, _: Exception | None) -> None:
-        """Nothing is kept."""
-        self._among.discard(self._transport)
+        """Removes the connection from the set."""
+        self._transports.discard(self._transport)
         self._idle.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Answers every request that is now complete."""
+        """Responds to each complete request."""
         self._received += data
         while (end := self._received.find(b"\r\n\r\n")) >= 0 and not self._transport.is_closing():
             head, self._received = self._received[:end], self._received[end + 4 :]
-            self._answer(head)
+            self._respond(head)
         if len(self._received) > MAX_HEAD_BYTES:
             self._transport.close()
 
-    def _answer(self, head: bytes) -> None:
-        if head.startswith(b"GET /ip "):  # for a person: as httpbin.org answers, bound to no question
+    def _respond(self, head: bytes) -> None:
+        if head.startswith(b"GET /ip "):  # for people: the format of httpbin.org, unsigned
             return self._send(json.dumps({"origin": self._peer}).encode() + b"\n", keep=False)
         try:
-            method, asks, nonce, headers = read_head(head)
+            method, parameter, nonce, headers = read_head(head)
         except ValueError:
             return self._send(b"", status=400, keep=False)
         if method != "GET":
             return self._send(b"", status=405, keep=False)
-        if asks == "canary":
+        if parameter == "canary":
             return self._send(
                 canary_page(self._judge.key, nonce), keep=not _closes(headers), kind=b"text/html; charset=utf-8"
             )
@@ -100,14 +100,14 @@ class Conversation(asyncio.Protocol):
 
 
 def read_head(head: bytes) -> tuple[str, str, str, Headers]:
-    """Method, what is asked for (nonce or canary), its 32 digits, and headers in order; raises ValueError for any other request."""
+    """Method, the parameter's name (nonce or canary) and its 32 digits, and headers in order. Raises ValueError."""
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, version = first.split(" ")
     if not version.startswith("HTTP/1."):
         raise ValueError(version)
     query = parse_qs(urlsplit(target).query)
-    asks = "canary" if "canary" in query else "nonce"
-    nonce = query.get(asks, [""])[0]
+    parameter = "canary" if "canary" in query else "nonce"
+    nonce = query.get(parameter, [""])[0]
     if not NONCE.fullmatch(nonce):
         raise ValueError("nonce")
     headers = []
@@ -116,7 +116,7 @@ def read_head(head: bytes) -> tuple[str, str, str, Headers]:
         if not colon:
             raise ValueError("header")
         headers.append((name, value.strip()))
-    return method, asks, nonce, headers
+    return method, parameter, nonce, headers
 
 
 def _closes(headers: Headers) -> bool:
@@ -127,12 +127,14 @@ def _closes(headers: Headers) -> bool:
 async def serve_judge(
     judge: Judge, *, port: int, https_port: int = 0, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[tuple[int, int]]:
-    """Serves while the block runs; yields the ports of HTTP and HTTPS (0 without a TLS context). Port 0: a free one."""
+    """Serves in the block; yields the ports of HTTP and HTTPS (0 without a TLS context). Port 0 selects a free one."""
     loop, transports = asyncio.get_running_loop(), set[asyncio.Transport]()
-    servers = [await loop.create_server(lambda: Conversation(judge, "http", transports), host, port, backlog=BACKLOG)]
+    servers = [
+        await loop.create_server(lambda: JudgeConnection(judge, "http", transports), host, port, backlog=BACKLOG)
+    ]
     if context is not None:
         secure = await loop.create_server(
-            lambda: Conversation(judge, "https", transports), host, https_port, backlog=BACKLOG, ssl=context
+            lambda: JudgeConnection(judge, "https", transports), host, https_port, backlog=BACKLOG, ssl=context
         )
         servers.append(secure)
     try:
@@ -141,13 +143,13 @@ async def serve_judge(
     finally:
         for server in servers:
             server.close()
-        await end(transports)
+        await abort_all(transports)
 
 
 def serve_command(*, host: str, port: int, key_file: Path | None, as_json: bool = False) -> None:
-    """`proxypool judge serve`: a judge over plain HTTP on this host until Ctrl-C; put a TLS end before it for HTTPS.
+    """`proxypool judge serve`: a judge over plain HTTP on this host until Ctrl-C; HTTPS needs a TLS proxy in front of it.
 
-    The key is the file's text without the white space around it: the same as in the deployed pool's secret.
+    The key is the file's text without surrounding white space, the same as in the deployed pool's secret.
     """
     key = key_file.read_text().strip().encode() if key_file else None
     asyncio.run(_serve_until_stopped(Judge(key=key), host, port, as_json))
@@ -160,16 +162,16 @@ async def _serve_until_stopped(judge: Judge, host: str, port: int, as_json: bool
         await until_stopped()
 
 
-async def end(transports: set[asyncio.Transport]) -> None:
-    """Aborts connections, each of which leaves the set when it is gone."""
+async def abort_all(transports: set[asyncio.Transport]) -> None:
+    """Aborts connections and waits until each has removed itself from the set."""
     for transport in list(transports):
         transport.abort()
-    while transports:  # noqa: ASYNC110 - each is gone one turn of the loop later
+    while transports:  # noqa: ASYNC110 - each is removed in the next iteration of the loop
         await asyncio.sleep(0.001)
 
 
 async def until_stopped() -> None:
-    """Returns at SIGTERM or SIGINT."""
+    """Returns on SIGTERM or SIGINT."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)

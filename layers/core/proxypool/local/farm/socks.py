@@ -1,4 +1,4 @@
-"""The proxies' side of SOCKS 4, 4a and 5: one function per step, bytes in, bytes out. Pure."""
+"""The server's side of SOCKS 4, 4a and 5. Pure: bytes in, bytes out."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ REFUSED = {"socks4": b"\x00\x5b\x00\x00\x00\x00\x00\x00", "socks5": b"\x05\x05\x
 
 
 @dataclass(slots=True)
-class SocksTalk:
-    """One client's handshake. `step` takes what has arrived; ValueError ends the connection after the last reply."""
+class SocksHandshake:
+    """The handshake of one client."""
 
     protocol: str
     asks_password: bool
@@ -24,15 +24,15 @@ class SocksTalk:
     _stage: str = "hello"
 
     def step(self, data: bytes) -> tuple[bytes, Request | None]:
-        """What to reply now, and the request once it is there; raises SocksRefused."""
+        """Takes received bytes; returns the reply, and the request once it is complete. Raises SocksRefused, or ValueError."""
         self.received += data
         if self.protocol == "socks4":
             return b"", self._request4()
         replies = b""
-        while (said := self._step5()) is not None:
-            if isinstance(said, Request):
-                return replies, said
-            replies += said
+        while (result := self._step5()) is not None:
+            if isinstance(result, Request):
+                return replies, result
+            replies += result
         return replies, None
 
     def _request4(self) -> Request | None:
@@ -40,14 +40,14 @@ class SocksTalk:
         if got and got[0] != 4:
             raise SocksRefused(b"")
         parts = bytes(got[8:]).split(b"\0")
-        named = got[4:7] == b"\0\0\0"
-        if len(got) < 9 or len(parts) < (3 if named else 2):
+        has_name = got[4:7] == b"\0\0\0"
+        if len(got) < 9 or len(parts) < (3 if has_name else 2):
             return None
-        host = parts[1].decode("ascii") if named else str(IPv4Address(bytes(got[4:8])))
+        host = parts[1].decode("ascii") if has_name else str(IPv4Address(bytes(got[4:8])))
         return Request(host=host, port=int.from_bytes(got[2:4]), first=b"", tunnel=True, granted=GRANTED4)
 
     def _step5(self) -> bytes | Request | None:
-        """One message of the client, answered; None while it is not whole."""
+        """The reply to the client's next message, or its request; None while the message is incomplete."""
         got = self.received
         if len(got) < 2:
             return None
@@ -79,8 +79,8 @@ class SocksTalk:
         if len(got) < 3 + got[1] or len(got) < 3 + got[1] + got[2 + got[1]]:
             return None
         name_end = 2 + got[1]
-        whole = self._take(name_end + 1 + got[name_end])
-        if (whole[2:name_end], whole[name_end + 1 :]) != (USER.encode(), PASSWORD.encode()):
+        message = self._take(name_end + 1 + got[name_end])
+        if (message[2:name_end], message[name_end + 1 :]) != (USER.encode(), PASSWORD.encode()):
             raise SocksRefused(b"\x01\x01")
         self._stage = "request"
         return b"\x01\x00"
@@ -92,7 +92,7 @@ class SocksTalk:
 
 
 class SocksRefused(ProxyPoolError):
-    """The farm's proxy refuses the client; `reply` is sent before the connection is closed."""
+    """The proxy rejects the client; `reply` is sent before the connection is closed."""
 
     def __init__(self, reply: bytes) -> None:
         super().__init__(reply)

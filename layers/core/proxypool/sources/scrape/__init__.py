@@ -1,1 +1,1 @@
-"""Reading one source: load, parse, limit, store, report."""
+"""Scraping one source: load, parse, apply caps, store, report."""

@@ -1,7 +1,7 @@
-"""What a source's lists held lately: the digest that spares the proxies table a read and a write per unchanged row.
+"""The digest of the proxies that a source listed recently; it saves a read and a write of the table per unchanged row.
 
-Kept in S3, 23 bytes a proxy. It is a hint, never the truth: an id that it lacks is looked up in the table, an id that it
-holds is looked up again once a day. Whoever loses it pays for one scrape's reads.
+Stored in S3, 23 bytes per proxy. It is a cache: ids that it lacks are read from the table, ids in it are read again once a
+day. A lost digest costs the reads of one scrape.
 """
 
 from __future__ import annotations
@@ -20,104 +20,104 @@ from proxypool.network.address import is_address
 from proxypool.proxies.proxy import Proxy, Status
 from proxypool.proxies.record import ProxyRecord
 
-LOOK_SECONDS: Final = 86_400  # how old a look at the table may be; also `last_seen_at` is written so often at most
-MAX_ENTRIES: Final = 500_000  # 12 MB; the oldest go first
+REFRESH_SECONDS: Final = 86_400  # maximum age of an entry; also the minimum time between writes of `last_seen_at`
+MAX_ENTRIES: Final = 500_000  # 12 MB; the oldest are dropped first
 _HEAD: Final = struct.Struct(">4s16s")
 _ENTRY: Final = struct.Struct(">10sI4s4sB")
 _MAGIC: Final = b"pps1"
 
 
 class Mark(IntFlag):
-    """What the last look at a proxy's row found."""
+    """Facts about a proxy when its row was last read."""
 
     NONE = 0
-    AGED = 1  # first seen a day ago or more, and checked: it counts for the yield
+    AGED = 1  # first seen a day ago or more, and checked: counted for the yield
     ALIVE = 2
     EXCLUSIVE = 4  # no other source lists it
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One proxy: when its row was looked at (epoch seconds), where it stands (hashes), what was found."""
+class DigestEntry:
+    """One proxy: when its row was last read (epoch seconds), hashes of its host and network, its marks."""
 
-    looked_at: int
+    read_at: int
     host: bytes
     network: bytes
     marks: int
 
 
 @dataclass(slots=True)
-class Seen:
-    """The digest of one source. `is_empty` tells a lost or new one from one that knows."""
+class Digest:
+    """The digest of one source, by proxy id (as bytes)."""
 
-    entries: dict[bytes, Entry] = field(default_factory=dict)
+    entries: dict[bytes, DigestEntry] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it knows nothing."""
+        """True for a new or lost digest."""
         return not self.entries
 
-    def holds(self, proxy: Proxy) -> bool:
-        """Whether the source listed it before."""
+    def contains(self, proxy: Proxy) -> bool:
+        """True if the source listed this proxy recently."""
         return bytes.fromhex(proxy.id) in self.entries
 
     def is_fresh(self, proxy: Proxy, now: datetime) -> bool:
-        """Whether its row was looked at within the day: then it is left alone."""
+        """True if the row was read within a day; such rows are skipped."""
         entry = self.entries.get(bytes.fromhex(proxy.id))
-        return entry is not None and clock.epoch(now) - entry.looked_at < LOOK_SECONDS
+        return entry is not None and clock.epoch(now) - entry.read_at < REFRESH_SECONDS
 
-    def note(self, records: Iterable[ProxyRecord], now: datetime) -> None:
-        """Remembers rows as they are in the table now."""
+    def add(self, records: Iterable[ProxyRecord], now: datetime) -> None:
+        """Adds or replaces the entries of these rows."""
         for record in records:
-            host, network = place(record.proxy)
-            self.entries[bytes.fromhex(record.id)] = Entry(clock.epoch(now), host, network, _marks(record, now))
+            host, network = host_hashes(record.proxy)
+            self.entries[bytes.fromhex(record.id)] = DigestEntry(clock.epoch(now), host, network, _marks(record, now))
 
-    def keep(self, listed: Iterable[Proxy], now: datetime) -> None:
-        """Forgets what is no longer listed and was not looked at within the day."""
+    def retain(self, listed: Iterable[Proxy], now: datetime) -> None:
+        """Drops entries that are no longer listed and older than a day."""
         ids = {bytes.fromhex(proxy.id) for proxy in listed}
-        line = clock.epoch(now) - LOOK_SECONDS
-        kept = {key: entry for key, entry in self.entries.items() if key in ids or entry.looked_at > line}
-        if len(kept) > MAX_ENTRIES:
-            newest = sorted(kept, key=lambda key: kept[key].looked_at, reverse=True)[:MAX_ENTRIES]
-            kept = {key: kept[key] for key in newest}
-        self.entries = kept
+        oldest = clock.epoch(now) - REFRESH_SECONDS
+        entries = {key: entry for key, entry in self.entries.items() if key in ids or entry.read_at > oldest}
+        if len(entries) > MAX_ENTRIES:
+            newest = sorted(entries, key=lambda key: entries[key].read_at, reverse=True)[:MAX_ENTRIES]
+            entries = {key: entries[key] for key in newest}
+        self.entries = entries
 
-    def marked(self, listed: Iterable[Proxy]) -> Mapping[Mark, int]:
-        """How many of the listed ones carry each mark; ALIVE counts those that are AGED too."""
-        found = Counter[Mark]()
+    def count_marks(self, listed: Iterable[Proxy]) -> Mapping[Mark, int]:
+        """The number of listed proxies with each mark; ALIVE counts only those that are also AGED."""
+        counts = Counter[Mark]()
         for proxy in listed:
             entry = self.entries.get(bytes.fromhex(proxy.id))
             if entry is None:
                 continue
             aged = bool(entry.marks & Mark.AGED)
-            found[Mark.AGED] += aged
-            found[Mark.ALIVE] += aged and bool(entry.marks & Mark.ALIVE)
-            found[Mark.EXCLUSIVE] += bool(entry.marks & Mark.EXCLUSIVE)
-        return found
+            counts[Mark.AGED] += aged
+            counts[Mark.ALIVE] += aged and bool(entry.marks & Mark.ALIVE)
+            counts[Mark.EXCLUSIVE] += bool(entry.marks & Mark.EXCLUSIVE)
+        return counts
 
     def pack(self, fingerprint: bytes) -> bytes:
-        """As bytes, for `unpack` under the same 16-byte fingerprint."""
+        """Serializes the digest; `unpack` needs the same 16-byte fingerprint."""
         body = bytearray(_HEAD.pack(_MAGIC, fingerprint))
         for key, entry in self.entries.items():
-            body += _ENTRY.pack(key, entry.looked_at, entry.host, entry.network, entry.marks)
+            body += _ENTRY.pack(key, entry.read_at, entry.host, entry.network, entry.marks)
         return bytes(body)
 
 
-def unpack(raw: bytes, fingerprint: bytes) -> Seen:
-    """The digest in these bytes; an empty one where they are another version's, another fingerprint's or torn."""
+def unpack(raw: bytes, fingerprint: bytes) -> Digest:
+    """Deserializes a digest; returns an empty one for another version, another fingerprint or truncated bytes."""
     body = memoryview(raw)[_HEAD.size :]
     if raw[: _HEAD.size] != _HEAD.pack(_MAGIC, fingerprint) or len(body) % _ENTRY.size:
-        return Seen()
-    return Seen({key: Entry(*rest) for key, *rest in _ENTRY.iter_unpack(body)})
+        return Digest()
+    return Digest({key: DigestEntry(*values) for key, *values in _ENTRY.iter_unpack(body)})
 
 
-def place(proxy: Proxy) -> tuple[bytes, bytes]:
-    """Hashes of a proxy's host and of its network: the /24 of an IPv4 address, the /48 of an IPv6 one, a name itself."""
-    return _hash(proxy.host), _hash(network_of(proxy.host))
+def host_hashes(proxy: Proxy) -> tuple[bytes, bytes]:
+    """Hashes of the host and of the network of a proxy."""
+    return _hash(proxy.host), _hash(network_prefix(proxy.host))
 
 
-def network_of(host: str) -> str:
-    """The /24, the /48, or the name."""
+def network_prefix(host: str) -> str:
+    """The /24 of an IPv4 address, the /48 of an IPv6 address, a host name unchanged."""
     if not is_address(host):
         return host
     if ":" not in host:
@@ -129,25 +129,25 @@ def network_of(host: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStore:
+class DigestStore:
     """The digests in the bucket, one object per source."""
 
     bucket: str
 
-    def load(self, source_id: str, fingerprint: bytes) -> Seen:
-        """A source's digest; an empty one where there is none that fits."""
+    def load(self, source_id: str, fingerprint: bytes) -> Digest:
+        """The digest of a source; an empty one if it is missing or not valid."""
         try:
-            with aws.translated():
-                found = aws.client("s3").get_object(Bucket=self.bucket, Key=_key(source_id))
+            with aws.translate_errors():
+                response = aws.client("s3").get_object(Bucket=self.bucket, Key=_key(source_id))
         except aws.AwsError as error:
             if not error.code:
                 raise
-            return Seen()
-        return unpack(found["Body"].read(), fingerprint)
+            return Digest()
+        return unpack(response["Body"].read(), fingerprint)
 
-    def save(self, source_id: str, seen: Seen, fingerprint: bytes) -> None:
-        """Replaces a source's digest."""
-        aws.client("s3").put_object(Bucket=self.bucket, Key=_key(source_id), Body=seen.pack(fingerprint))
+    def save(self, source_id: str, digest: Digest, fingerprint: bytes) -> None:
+        """Stores the digest of a source."""
+        aws.client("s3").put_object(Bucket=self.bucket, Key=_key(source_id), Body=digest.pack(fingerprint))
 
 
 def _key(source_id: str) -> str:
@@ -159,6 +159,6 @@ def _hash(text: str) -> bytes:
 
 
 def _marks(record: ProxyRecord, now: datetime) -> int:
-    aged = record.last_checked_at is not None and (now - record.first_seen_at).total_seconds() >= LOOK_SECONDS
+    aged = record.last_checked_at is not None and (now - record.first_seen_at).total_seconds() >= REFRESH_SECONDS
     alive = record.status is Status.ACTIVE
     return (aged * Mark.AGED) | (alive * Mark.ALIVE) | ((len(record.sources) == 1) * Mark.EXCLUSIVE)

@@ -1,4 +1,4 @@
-"""Where a list lies, and how its bytes are had: a URL, the source's own row, an S3 object, a file on a laptop."""
+"""Loads the list of a source: from a URL, the row of the source, an S3 object or a local file."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from proxypool.network.fetch import FetchLimits, fetch
 from proxypool.sources import source_secret
 from proxypool.sources.record import UPLOADS, Source
 
-MAX_OWN_BYTES: Final = 100_000_000  # of inline lists, files and S3 objects; a URL's are the fetch's
-TRUST_UNCHANGED: Final = timedelta(hours=24)  # then the whole list is asked for, whatever its server says of changes
+MAX_OBJECT_BYTES: Final = 100_000_000  # of files and S3 objects; URLs have the limits of the fetch
+TRUST_UNCHANGED: Final = timedelta(hours=24)  # after that a full list is requested, without validators
 _NOT_MODIFIED: Final = 304
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A list's bytes, None where it has not changed since it was last stored to its end."""
+    """The bytes of a list; None if it is unchanged since it was last stored completely."""
 
     raw: bytes | None
     etag: str = ""
@@ -33,92 +33,92 @@ class Body:
 
     @property
     def hash(self) -> str:
-        """32 hex digits that stand for the bytes."""
+        """Hash of the bytes, 32 hex digits."""
         return blake2b(self.raw or b"", digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Reads lists, and keeps copies of those that take several runs."""
+class ListLoader:
+    """Loads lists, and stores copies of lists that take several runs."""
 
     settings: Settings
     networks: Networks = FORBIDDEN
 
     def load(self, source: Source, now: datetime) -> Body:
-        """The source's list; raises SourceError where it cannot be had."""
+        """Loads the list of a source; raises SourceError."""
         may_skip = source.read_at is not None and now - source.read_at < TRUST_UNCHANGED
-        fill = source_secret.reader(source.secret)
+        fill = source_secret.load(source.secret)
         if source.url:
             body = self._fetch(source if may_skip else replace(source, etag="", last_modified=""), fill)
         elif source.s3:
-            body = self._object(*self.bucket_and_key(source.s3))
+            body = self._load_object(*self.bucket_and_key(source.s3))
         elif source.path:
-            body = Body(self._file(source.path))
+            body = Body(self._load_file(source.path))
         else:
             body = Body(fill(source.inline).encode())
         return Body(None) if may_skip and body.raw is not None and body.hash == source.body_hash else body
 
-    def networks_of(self, source: Source) -> Networks:
-        """What the source's list and its proxies must not touch."""
+    def forbidden_networks(self, source: Source) -> Networks:
+        """Networks that are forbidden for the list URL and the proxies of the source."""
         return without_reasons(self.networks, Refusal.PRIVATE) if source.allow_private else self.networks
 
-    def bucket_and_key(self, place: str) -> tuple[str, str]:
-        """The bucket and the key of a source's `s3`."""
-        if place.startswith(UPLOADS):
-            return self.settings.need("bodies_bucket"), place
-        bucket, _, key = place.removeprefix("s3://").partition("/")
+    def bucket_and_key(self, location: str) -> tuple[str, str]:
+        """Bucket and key of the `s3` location of a source."""
+        if location.startswith(UPLOADS):
+            return self.settings.need("bodies_bucket"), location
+        bucket, _, key = location.removeprefix("s3://").partition("/")
         return bucket, key
 
-    def keep(self, source: Source, body: Body) -> str:
-        """Keeps a copy of a long list; its key is its content: two runs keep one copy."""
+    def store_copy(self, source: Source, body: Body) -> str:
+        """Stores a copy of a long list and returns its key, a hash of the content."""
         key = f"bodies/{source.source_id}/{body.hash}"
-        facts = {"etag": body.etag, "last-modified": body.last_modified}
+        metadata = {"etag": body.etag, "last-modified": body.last_modified}
         bucket = self.settings.need("bodies_bucket")
-        aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body.raw or b"", Metadata=facts)
+        aws.client("s3").put_object(Bucket=bucket, Key=key, Body=body.raw or b"", Metadata=metadata)
         return key
 
-    def kept(self, key: str) -> Body:
-        """The copy under a key; raises SourceError where it is gone."""
-        return self._object(self.settings.need("bodies_bucket"), key)
+    def load_copy(self, key: str) -> Body:
+        """Loads a stored copy; raises SourceError if it does not exist."""
+        return self._load_object(self.settings.need("bodies_bucket"), key)
 
     def _fetch(self, source: Source, fill: source_secret.Fill) -> Body:
         limits = FetchLimits(
             total_seconds=source.timeout_seconds or self.settings.scrape_timeout_seconds,
             allow_http=source.allow_http,
             allow_loopback=self.settings.allow_loopback,
-            networks=self.networks_of(source),
+            networks=self.forbidden_networks(source),
         )
-        url, headers = source_secret.in_url(fill, source.url), _headers(source, fill)
+        url, headers = source_secret.fill_url(fill, source.url), _headers(source, fill)
         validators = {"etag": source.etag, "last_modified": source.last_modified}
         fetched = asyncio.run(fetch(url, limits=limits, headers=headers, **validators))
         if fetched.status != _NOT_MODIFIED:
             return Body(fetched.body, fetched.etag, fetched.last_modified)
-        if not any(validators.values()):  # nobody asked: a server that says so for ever would empty the source unsaid
+        if not any(validators.values()):  # unsolicited: accepting it would hide that the list is never read
             raise SourceError("http_304", status=_NOT_MODIFIED)
         return Body(None)
 
-    def _object(self, bucket: str, key: str) -> Body:
+    def _load_object(self, bucket: str, key: str) -> Body:
         try:
-            with aws.translated():
-                found: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
+            with aws.translate_errors():
+                response: Mapping[str, Any] = aws.client("s3").get_object(Bucket=bucket, Key=key)
         except aws.AwsError as error:
-            if not error.code:  # no answer: unexpected, and retried as such
+            if not error.code:  # no response: retried like unexpected errors
                 raise
             raise SourceError("no_object" if error.code in ("NoSuchKey", "404") else "object_unreadable") from error
-        if found["ContentLength"] > MAX_OWN_BYTES:
+        if response["ContentLength"] > MAX_OBJECT_BYTES:
             raise SourceError("too_large")
-        facts = found.get("Metadata", {})
-        return Body(found["Body"].read(), facts.get("etag", ""), facts.get("last-modified", ""))
+        metadata = response.get("Metadata", {})
+        return Body(response["Body"].read(), metadata.get("etag", ""), metadata.get("last-modified", ""))
 
-    def _file(self, path: str) -> bytes:
+    def _load_file(self, path: str) -> bytes:
         if not self.settings.allow_files:
             raise SourceError("files are not allowed")
         try:
             with Path(path).open("rb") as file:
-                raw = file.read(MAX_OWN_BYTES + 1)
+                raw = file.read(MAX_OBJECT_BYTES + 1)
         except OSError as error:
             raise SourceError("unreadable") from error
-        if len(raw) > MAX_OWN_BYTES:
+        if len(raw) > MAX_OBJECT_BYTES:
             raise SourceError("too_large")
         return raw
 

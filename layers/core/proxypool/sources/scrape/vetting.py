@@ -1,4 +1,4 @@
-"""What a list may not name: proxies whose address is not public. A name's addresses are vetted at each connection."""
+"""Removes proxies with forbidden addresses from a list. Addresses of host names are validated at each connection."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from proxypool.proxies.proxy import Proxy
 from proxypool.sources.formats import ParseResult
 
 
-def vetted(parsed: ParseResult, *, allow_loopback: bool, networks: Networks = FORBIDDEN) -> ParseResult:
-    """The list without such rows; each is counted with its reason."""
+def remove_forbidden(parsed: ParseResult, *, allow_loopback: bool, networks: Networks = FORBIDDEN) -> ParseResult:
+    """The list without forbidden proxies, which are counted by reason."""
     rejected = Counter(parsed.rejected)
-    good: list[Proxy] = []
+    allowed: list[Proxy] = []
     for proxy in parsed.proxies:
         reason = _refusal(proxy, networks, allow_loopback)
         if reason:
             rejected[reason] += 1
         else:
-            good.append(proxy)
-    return replace(parsed, proxies=tuple(good), rejected=rejected)
+            allowed.append(proxy)
+    return replace(parsed, proxies=tuple(allowed), rejected=rejected)
 
 
 def _refusal(proxy: Proxy, networks: Networks, allow_loopback: bool) -> str:

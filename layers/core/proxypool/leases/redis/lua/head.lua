@@ -14,8 +14,9 @@ local instant = t[1] .. ('00000' .. t[2]):sub(-6, -4)  -- as text, to be stored:
 local now = tonumber(instant)
 
 -- Whether a proxy can take one more holder: its check is fresh, its breaker not open (half-open: one probe), a slot free.
+-- A member without a proxy has no room: it must not make every acquire that draws it an error.
 local function has_room(fresh, held, slots, breaker)
-  return breaker ~= BREAKER.open and tonumber(fresh) > now and held < (breaker == BREAKER.half_open and 1 or tonumber(slots))
+  return breaker ~= BREAKER.open and (tonumber(fresh) or 0) > now and held < (breaker == BREAKER.half_open and 1 or tonumber(slots))
 end
 
 -- The functions that end leases and return proxies. Created on first use: creating one costs as much as a Redis call, and

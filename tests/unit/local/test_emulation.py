@@ -1,4 +1,4 @@
-"""The mends of the emulator's gaps that are pure: routes from an OpenAPI body, metrics from a log line, archives."""
+"""Workarounds for the emulator's gaps: routes from an OpenAPI body, metrics from a log line, archives."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def an_api(**paths: Any) -> dict[str, Any]:
     return {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": {"paths": paths}, "FailOnWarnings": True}}}
 
 
-def test_each_operation_becomes_a_route_that_nobody_must_sign() -> None:
+def test_each_operation_becomes_a_route_without_authorization() -> None:
     lease = {"x-amazon-apigateway-integration": {"uri": "arn:lease", "payloadFormatVersion": "2.0"}}
     resources = an_api(**{"/leases": {"post": lease, "get": lease}, "/nothing": {"get": {}}})
 
-    httpapi.explode(resources)
+    httpapi.expand_routes(resources)
 
     routes = [item["Properties"] for item in resources.values() if item["Type"].endswith("::Route")]
     assert {route["RouteKey"] for route in routes} == {"POST /leases", "GET /leases"}
@@ -34,7 +34,7 @@ def test_routes_of_any_method_and_the_default_route_get_the_gateways_names() -> 
     body = {"paths": {"$default": any_method, "/leases/{proxy+}": any_method}}
     resources: dict[str, Any] = {"Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Body": body}}}
 
-    httpapi.explode(resources)
+    httpapi.expand_routes(resources)
 
     routes = [item["Properties"] for item in resources.values() if item["Type"].endswith("::Route")]
     assert [route["RouteKey"] for route in routes] == ["$default", "ANY /leases/{proxy+}"]
@@ -61,12 +61,12 @@ def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
     ]
 
 
-def test_other_lines_are_no_metrics() -> None:
+def test_other_lines_have_no_metrics() -> None:
     assert metrics_forwarder.read("START RequestId") == []
     assert metrics_forwarder.read('{"_aws": 1}') == []
 
 
-def test_a_layer_holds_the_packages_of_its_folder_under_python(tmp_path: Path) -> None:
+def test_a_layer_has_the_packages_of_its_folder_under_python(tmp_path: Path) -> None:
     package = tmp_path / "pack"
     (package / "__pycache__").mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -84,18 +84,18 @@ def test_the_same_folder_gives_the_same_archive(tmp_path: Path) -> None:
     assert deploy.archive(tmp_path) == deploy.archive(tmp_path)
 
 
-def test_a_killed_stack_counts_as_none(tmp_path: Path) -> None:
+def test_a_truncated_stack_file_means_that_no_stack_runs(tmp_path: Path) -> None:
     (tmp_path / "stack.json").write_text('{"pid": 1')
 
     assert stack.read_state(tmp_path) is None
 
 
-def test_a_folder_without_a_template_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_a_template_is_an_error(tmp_path: Path) -> None:
     plan = stack.Plan(root=tmp_path, folder=tmp_path / ".local")
 
     with pytest.raises(process.LocalStackError, match="no template"), stack.running(plan):
         pass
 
 
-def test_a_companys_proxy_settings_do_not_catch_loopback() -> None:
+def test_loopback_is_excluded_from_a_configured_proxy() -> None:
     assert {"127.0.0.1", "localhost"} <= set(process.no_proxy()["NO_PROXY"].split(","))
