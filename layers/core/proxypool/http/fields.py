@@ -1,7 +1,4 @@
-"""One home for each field of a record: requests, answers, their schema and rows, from the dataclass field and its metadata.
-
-A record is a dataclass. What its fields declare is in `codec.py`. `lease` imports this: standard library only.
-"""
+"""Requests, answers, schemas and rows of a record, from what its fields declare (`codec.py`). Standard library only."""
 
 from __future__ import annotations
 
@@ -29,10 +26,12 @@ def request_fields(record: type) -> dict[str, Field]:
 def to_json(record: Any) -> dict[str, Any]:
     """The record as answers have it, with the properties that its class names in SHOWN (name → schema)."""
     out: dict[str, Any] = {}
-    for name, meta, codec, *_ in members(record.__class__):
-        value = getattr(record, name)
-        if "shown" in meta and not (meta.get("optional") and value in (None, "")):
-            out |= to_json(value) if codec.record else {name: None if value is None else codec.show(value)}
+    for name, meta, codec, _, _ in members(record.__class__):
+        value = getattr(record, name) if "shown" in meta else None
+        if codec.record and value is not None:
+            out |= to_json(value)
+        elif "shown" in meta and (value not in (None, "") or "optional" not in meta):
+            out[name] = None if value is None else codec.show(value)
     return out | {name: getattr(record, name) for name in getattr(record, "SHOWN", ())}
 
 
@@ -49,8 +48,15 @@ def schema(record: type) -> dict[str, Any]:
 
 def load(record: type, values: Mapping[str, Any], *, by_stored_name: bool = False) -> dict[str, Any]:
     """The record's arguments from a row, or from checked values of a request; None and unknown names are left out."""
-    given = ((one, values.get(one.stored if by_stored_name else one.name)) for one in members(record))
-    return {one.name: _load(one.codec, value) for one, value in given if value is not None}
+    out: dict[str, Any] = {}
+    for name, _, codec, stored, _ in members(record):
+        value = values.get(stored if by_stored_name else name)
+        if value is not None:
+            if codec.record is None or codec.stored is not dict:
+                out[name] = codec.load(value)
+            else:
+                out[name] = codec.record(**load(codec.record, value, by_stored_name=True))
+    return out
 
 
 def store(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,9 +76,3 @@ def _store(codec: Codec, value: Any) -> Any:
         return None if value is None else codec.store(value)
     stored = row(value)
     return {one.stored: stored[one.name] for one in members(codec.record) if stored.get(one.name)}
-
-
-def _load(codec: Codec, value: Any) -> Any:
-    if codec.record is None or codec.stored is not dict:
-        return codec.load(value)
-    return codec.record(**load(codec.record, value, by_stored_name=True))

@@ -74,14 +74,16 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
         raise Invalid([{"field": prefix + name, "message": text} for name, text in wrong.items()])
     filters = {name: field for name, field in lease_fields(settings).items() if name not in _NOT_FOR_JOBS}
     lease = _fields(values["lease"], filters, f"{prefix}lease.")
-    crawl = values["crawl"] is not None and _fields(values["crawl"], request_fields(Crawl), f"{prefix}crawl.")
+    crawl = values["crawl"]
+    if crawl is not None:
+        crawl = _fields(crawl, request_fields(Crawl), f"{prefix}crawl.")
     job_id = values.pop("job_id")
     given = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in lease.items()
         if name in values["lease"]
     }
-    request = JobRequest(**load(JobRequest, values | {"url": str(url), "lease": given, "crawl": crawl or None}))
+    request = JobRequest(**load(JobRequest, values | {"url": str(url), "lease": given, "crawl": crawl}))
     if len(request.text()) > MAX_REQUEST_BYTES:
         raise Invalid([{"field": f"{prefix}body", "message": f"the request is over {MAX_REQUEST_BYTES} bytes as JSON"}])
     return Job(owner=owner, id=job_id or request.digest(), request=request)
@@ -95,7 +97,7 @@ def _fields(body: Mapping[str, Any], fields: Mapping[str, Field], prefix: str) -
 
 
 def _url(text: str, settings: Settings) -> Url | str:
-    """The parsed URL, which is what the job stores and every later step reads; else why it is refused."""
+    """The parsed URL, which the job stores and every later step reads; or the error message."""
     try:
         return parse_public_url(text, allow_http=True, allow_loopback=settings.allow_loopback)
     except AddressRefused as error:
