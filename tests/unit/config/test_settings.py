@@ -91,6 +91,7 @@ def test_each_setting_is_parsed_by_its_type() -> None:
         ("check_skip=", "check_skip: '' is not a percent-encoded text with + between items"),
         ("check_skip=https++http", "check_skip: 'https++http' is not a percent-encoded text with + between items"),
         ("judge_ca_file=/a b", "judge_ca_file: '/a b' is not a percent-encoded text"),
+        ("judge_ca_file=/a%FF", "judge_ca_file: '/a%FF' is not"),  # not UTF-8
         ("judge_ca_file=/a%2", "judge_ca_file: '/a%2' is not a percent-encoded text"),
         ("judge_ca_file=/a%0Ab", r"judge_ca_file: '/a\nb' is not valid: it must match .*"),
         ("judge_ca_file=/a%00b", r"judge_ca_file: '/a\x00b' is not valid: it must match .*"),

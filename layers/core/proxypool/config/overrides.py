@@ -73,8 +73,14 @@ class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lea
                 raise ValueError(f"{text} is not {self._expected()}")
             return number
         if isinstance(self.default, tuple):
-            return tuple(self._text(unquote(item)) for item in text.split(BETWEEN_ITEMS))
-        return self._text(unquote(text))
+            return tuple(self._text(self._decode(item)) for item in text.split(BETWEEN_ITEMS))
+        return self._text(self._decode(text))
+
+    def _decode(self, text: str) -> str:
+        try:
+            return unquote(text, errors="strict")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{text!r} is not {self._expected()} in UTF-8") from error
 
     def _text(self, text: str) -> str:
         if (

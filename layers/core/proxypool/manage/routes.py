@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings, settings
 from proxypool.http import caller, web
 from proxypool.http.router import Mount, Router
@@ -13,21 +12,15 @@ from proxypool.http.router import answer as route
 from proxypool.jobs import operations as job_operations
 from proxypool.jobs.build import service
 from proxypool.jobs.service import Jobs
-from proxypool.manage import operations, source_operations
+from proxypool.manage import build, operations, source_operations
 from proxypool.manage.service import Manager
-from proxypool.proxies.table import ProxyTable
-from proxypool.sources.table import SourceTable
 from proxypool.telemetry import flush, log
 
 
 @cache
 def manager() -> Manager:
     """Built once per Lambda environment."""
-    config = settings()
-    return Manager(
-        settings=config, sources=SourceTable(config.need("sources_table")), proxies=ProxyTable(config.need("proxies_table")),
-        state=StateTable(config.need("state_table")),
-    )  # fmt: skip
+    return build.manager(settings())
 
 
 @cache
