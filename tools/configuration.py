@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from proxypool.cli.settings_check import check
-from proxypool.config.overrides import MAX_CHARS, Setting, Value, pattern, write
-from proxypool.config.settings import ROWS
+from proxypool.cli.settings_check import check_overrides
+from proxypool.config.overrides import MAX_CHARS, SettingSpec, Value, pattern, serialize
+from proxypool.config.settings import SETTING_SPECS
 from proxypool.config.time_limits import PACES
 from proxypool.local.emulation import template
 from proxypool.telemetry import GAUGES, NAMESPACE, Metric
@@ -89,7 +89,7 @@ def _dashboard_lines() -> Iterator[str]:
 
 def _pattern_lines() -> Iterator[str]:
     """The length, and the pattern as a quoted YAML scalar over several lines; a backslash continues a line."""
-    text = pattern(ROWS)
+    text = pattern(SETTING_SPECS)
     yield f"MaxLength: {MAX_CHARS}"
     assert not set('"\\') & set(text), "the pattern would need escapes in YAML"
     yield 'AllowedPattern: "\\'
@@ -146,7 +146,7 @@ def _allowed(parameter: dict[str, Any]) -> str:
 def _setting_lines() -> Iterator[str]:
     yield from ("", "## Settings")
     section = ""
-    for name, row in sorted(ROWS.items(), key=lambda item: _sections().index(item[1].section)):
+    for name, row in sorted(SETTING_SPECS.items(), key=lambda item: _sections().index(item[1].section)):
         if row.section != section:
             section = row.section
             yield from ("", f"### {section}", "", "| setting | default | allowed | unit | |", "|---|---|---|---|---|")
@@ -154,11 +154,11 @@ def _setting_lines() -> Iterator[str]:
 
 
 def _sections() -> list[str]:
-    return list(dict.fromkeys(row.section for row in ROWS.values()))
+    return list(dict.fromkeys(row.section for row in SETTING_SPECS.values()))
 
 
-def _default(name: str, row: Setting) -> Value:
-    return write({name: row.default}).partition("=")[2]
+def _default(name: str, row: SettingSpec) -> Value:
+    return serialize({name: row.default}).partition("=")[2]
 
 
 def _mapping_lines() -> Iterator[str]:
@@ -184,7 +184,7 @@ def problems(parameters: dict[str, dict[str, str]], body: dict[str, Any]) -> Ite
     for environment, given in parameters.items():
         for name in given.keys() - body["Parameters"].keys():
             yield f"samconfig.toml, {environment}: {name} is not a parameter of template.yaml"
-        for line in check(given.get("Overrides", "")):
+        for line in check_overrides(given.get("Overrides", "")):
             yield f"samconfig.toml, {environment}: {line}"
 
 

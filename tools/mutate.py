@@ -30,7 +30,7 @@ from proxypool.leases.redis import scripts
 
 from tests.support import servers
 
-LUA = scripts.FOLDER
+LUA = scripts.LUA_FOLDER
 SOURCE = scripts.source  # the tests wrap it to move the clock of the scripts
 SESSION_TESTS = ["tests/integration/leases/test_sessions.py", "tests/integration/leases/test_session_history.py"]
 PARTS = "engine traces outcomes index layout sessions choice functions property machine history faults"
@@ -191,7 +191,7 @@ def changed(mutant: Mutant) -> Iterator[None]:
         folder = Path(name)
         shutil.copytree(LUA, folder / "lua")
         (folder / "lua" / f"{mutant.script}.lua").write_text(mutant.text)
-        scripts.FOLDER = folder / "lua"
+        scripts.LUA_FOLDER = folder / "lua"
         SOURCE.cache_clear()
         yield
 

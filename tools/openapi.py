@@ -6,8 +6,8 @@ from pathlib import Path
 
 from proxypool.manage import document, openapi
 
-FILE = Path(__file__).parents[1] / "layers/core/proxypool" / document.FILE
+FILE = Path(__file__).parents[1] / "layers/core/proxypool" / document.OPENAPI_FILE
 
 if __name__ == "__main__":
-    FILE.write_text(openapi.text(), encoding="utf-8")
+    FILE.write_text(openapi.document_text(), encoding="utf-8")
     print(f"wrote {FILE.name}")

@@ -8,7 +8,7 @@ from typing import Any
 from proxypool import clock
 from proxypool.aws.state import StateTable
 from proxypool.config.settings import settings
-from proxypool.leases.build import bridge_of
+from proxypool.leases.build import build_bridge
 from proxypool.leases.expire import Bridge
 from proxypool.proxies import census
 from proxypool.tasks.handlers import Invocation, ScheduledHandler
@@ -30,4 +30,4 @@ def work(bridge: Bridge, run: Invocation) -> dict[str, Any]:
     return run.counts
 
 
-handler = ScheduledHandler(task="expire_leases", make=bridge_of, work=work, reserve_seconds=RESERVE_SECONDS)
+handler = ScheduledHandler(task="expire_leases", make=build_bridge, work=work, reserve_seconds=RESERVE_SECONDS)

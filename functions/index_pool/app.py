@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from proxypool.config.settings import settings
-from proxypool.leases.build import cache_of
+from proxypool.leases.build import build_cache
 from proxypool.leases.index.projection import project
 from proxypool.leases.index.ready import Index
 from proxypool.telemetry import flush
@@ -15,7 +15,7 @@ from proxypool.telemetry import flush
 @cache
 def index() -> Index:
     """Built once per Lambda environment."""
-    return Index(cache_of(settings()), settings().max_age_seconds)
+    return Index(build_cache(settings()), settings().max_age_seconds)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

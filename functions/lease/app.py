@@ -10,7 +10,7 @@ from proxypool.config.settings import Settings, settings
 from proxypool.http import web
 from proxypool.http.router import Router, answer
 from proxypool.leases import operations
-from proxypool.leases.build import cache_of, pool_of, sessions_of
+from proxypool.leases.build import build_cache, build_pool, build_sessions
 from proxypool.leases.pool import Pool
 from proxypool.leases.sessions.store import Sessions
 
@@ -18,13 +18,13 @@ from proxypool.leases.sessions.store import Sessions
 @cache
 def pool() -> Pool:
     """Built once per Lambda environment."""
-    return pool_of(settings(), cache_of(settings()))
+    return build_pool(settings(), build_cache(settings()))
 
 
 @cache
 def sessions() -> Sessions:
     """Built once per Lambda environment."""
-    return sessions_of(settings())
+    return build_sessions(settings())
 
 
 @cache

@@ -8,6 +8,6 @@ from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="prune_dead_proxies",
-    make=build.pruner,
+    make=build.build_pruner,
     work=lambda pruner, run: pruner.prune_dead_proxies(now=clock.now(), seconds_left=run.seconds_left),
 )

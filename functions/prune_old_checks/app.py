@@ -8,6 +8,6 @@ from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="prune_old_checks",
-    make=build.pruner,
+    make=build.build_pruner,
     work=lambda pruner, run: pruner.prune_old_checks(now=clock.now(), seconds_left=run.seconds_left),
 )

@@ -8,6 +8,6 @@ from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="revalidate_sweep",
-    make=build.sweep,
+    make=build.build_sweep,
     work=lambda sweep, run: sweep.sweep(now=clock.now(), run_id=run.run_id, seconds_left=run.seconds_left),
 )

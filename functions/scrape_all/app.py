@@ -8,6 +8,6 @@ from proxypool.tasks.handlers import ScheduledHandler
 
 handler = ScheduledHandler(
     task="scrape_all",
-    make=build.scheduler,
+    make=build.build_scheduler,
     work=lambda scheduler, run: scheduler.scrape_all(clock.now()),
 )

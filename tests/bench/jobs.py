@@ -19,7 +19,7 @@ from typing import Any
 
 from proxypool import clock
 from proxypool.config.settings import Settings
-from proxypool.jobs.build import worker_runtime
+from proxypool.jobs.build import build_worker_runtime
 from proxypool.jobs.job import JobState
 from proxypool.network import loop
 
@@ -140,7 +140,7 @@ def _worker(settings: Settings, spent: Spent, *, late: bool = False) -> Iterator
 
 
 def _work(settings: Settings, late: bool, orders: Any) -> None:
-    runtime = worker_runtime(settings)
+    runtime = build_worker_runtime(settings)
     if late:
         runtime = replace(runtime, worker=replace(runtime.worker, now=lambda: clock.now() + timedelta(hours=1)))
     loop.run(runtime.work(["ann/unknown"], seconds=LIMIT_SECONDS))  # warm-up: imports and connections

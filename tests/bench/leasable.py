@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from proxypool.config.settings import Settings
-from proxypool.leases.build import cache_of
+from proxypool.leases.build import build_cache
 from proxypool.leases.redis.cache import Cache
-from proxypool.local.stack import Plan, Running, running
+from proxypool.local.stack import Plan, RunningStack, run_stack
 from proxypool.proxies.proxy import Protocol
 from proxypool_client.api import Api
 from proxypool_client.local_stack import LocalUrl
@@ -36,7 +36,7 @@ LEASES_PER_CALL = 50
 def measure() -> list[Row]:
     """The first list of a stack, with cold functions; then three others, whose median has the target."""
     lists = 1 + WARM_RUNS
-    with tempfile.TemporaryDirectory() as folder, running(_plan(Path(folder), lists * PROXIES)) as stack:
+    with tempfile.TemporaryDirectory() as folder, run_stack(_plan(Path(folder), lists * PROXIES)) as stack:
         lines = (Path(stack.farm or "").parent / "farm-list.txt").read_text().splitlines()
         pages = [lines[start : start + PROXIES] for start in range(0, len(lines), PROXIES)]
         cold = _seconds(stack, pages[0])
@@ -73,11 +73,11 @@ def _plan(folder: Path, size: int) -> Plan:
     )
 
 
-def _seconds(stack: Running, lines: list[str]) -> float:
+def _seconds(stack: RunningStack, lines: list[str]) -> float:
     """From the call that starts the scrape until that many more proxies are in the ready sets."""
     body = {"inline": "\n".join(lines), "parser": "lines"}
     source_id = _call(stack, "POST", "/sources", body)["id"]
-    cache = cache_of(Settings(redis_url=stack.redis_url))
+    cache = build_cache(Settings(redis_url=stack.redis_url))
     wanted = _ready(cache) + len(lines)
     started = time.monotonic()
     _call(stack, "POST", f"/sources/{source_id}/scrape")
@@ -92,17 +92,17 @@ def _ready(cache: Cache) -> int:
     return int(cache.run("gauge", *Protocol)[0])
 
 
-def _leased_at_once(stack: Running, number: int) -> int:
+def _leased_at_once(stack: RunningStack, number: int) -> int:
     body = {"count": LEASES_PER_CALL, "ttl_seconds": 900}
     return sum(len(_call(stack, "POST", "/leases", body)["leases"]) for _ in range(number // LEASES_PER_CALL))
 
 
-def _call(stack: Running, method: str, path: str, body: Any = None) -> Any:
+def _call(stack: RunningStack, method: str, path: str, body: Any = None) -> Any:
     with closing(Api(LocalUrl(stack.api_url))) as api:
         return api.request(method, path, body, seconds=75)
 
 
-def _cpu_seconds(stack: Running) -> dict[str, float]:
+def _cpu_seconds(stack: RunningStack) -> dict[str, float]:
     """CPU seconds of the parts so far, by name; the functions are child processes of the emulator. Empty without /proc."""
     named = {pid: name for name, pid in stack.children.items()}
     spent: defaultdict[str, float] = defaultdict(float)

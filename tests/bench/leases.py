@@ -17,7 +17,7 @@ from typing import Any
 
 from proxypool import clock
 from proxypool.config.settings import Settings
-from proxypool.leases.build import cache_of, pool_of
+from proxypool.leases.build import build_cache, build_pool
 from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Pool, Request, Strategy
 from proxypool.leases.redis.keys import MEMBER_ID
@@ -246,14 +246,14 @@ def rig(size: int) -> Iterator[Rig]:
     """A pool with that many proxies: 60 countries, three protocols and ranks of anonymity, one exit each."""
     with servers.valkey_cluster() as url:
         settings = Settings(redis_url=url, pool="bench", owner_quota=10**9, journal_max=10**9)
-        cache = cache_of(settings)
+        cache = build_cache(settings)
         cache.command("HSET", cache.keys.settings, "epoch", "1")
         index, chunk = Index(cache, settings.max_age_seconds), 1_000
         for start in range(0, size, chunk):
             index.upsert([_record(number) for number in range(start, start + chunk)])
         port = int(url.rpartition(":")[2])
         with Redis(port=port, decode_responses=True) as node:
-            yield Rig(pool_of(settings, cache), node)
+            yield Rig(build_pool(settings, cache), node)
         cache.close()
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from proxypool.sources.formats import AUTO, Options, read
+from proxypool.sources.formats import AUTO, Options, parse_stream
 
 from tests.bench.row import Row
 
@@ -151,12 +151,12 @@ def _json() -> Callable[[str], dict[str, str]]:
 
 def _stream(path: Path) -> None:
     with path.open("rb") as file:
-        for _ in read(AUTO, file, Options()):
+        for _ in parse_stream(AUTO, file, Options()):
             pass
 
 
 def _records(path: Path) -> set[Record]:
-    found = read(AUTO, io.BytesIO(path.read_bytes()), Options())
+    found = parse_stream(AUTO, io.BytesIO(path.read_bytes()), Options())
     return {
         (proxy.protocol.value, proxy.host, proxy.port, proxy.username or "", proxy.password or "")
         for part in found

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 from proxypool.config.overrides import Value, parse
-from proxypool.config.settings import OVERRIDES, ROWS, overrides
+from proxypool.config.settings import OVERRIDES, SETTING_SPECS, overrides
 
 from tests.support.stack import LocalStack, wait_until
 
@@ -109,7 +109,7 @@ def changed_settings(stack: LocalStack, **settings: Value) -> Iterator[None]:
         return
     name, functions = stack.running.outputs["ExpireLeasesFunction"], stack.clients("lambda")
     before = functions.get_function_configuration(FunctionName=name)["Environment"]
-    values, _ = parse(before["Variables"][OVERRIDES], ROWS)
+    values, _ = parse(before["Variables"][OVERRIDES], SETTING_SPECS)
     functions.update_function_configuration(
         FunctionName=name, Environment={"Variables": before["Variables"] | {OVERRIDES: overrides(**values | settings)}}
     )

@@ -12,7 +12,7 @@ from proxypool import aws
 from proxypool.aws import state
 from proxypool.aws.queues import RECHECK_GROUP, ValidateMessage, encode
 from proxypool.aws.state import SETTINGS, SETTINGS_CACHE_SECONDS, StateTable
-from proxypool.leases.build import bridge_of
+from proxypool.leases.build import build_bridge
 from proxypool.tasks.runs import result_name
 
 from tests.support.clock import Clock
@@ -67,7 +67,7 @@ def test_a_paused_pool_requeues_checks(paused: Deployment) -> None:
 def test_a_paused_pool_leases_nothing_once_the_bridge_has_run(paused: Deployment) -> None:
     """Input 91: 503 with Retry-After; leases are granted again after the next run of the bridge."""
     app, event = load("lease"), sample("lease")
-    bridge = bridge_of(paused.settings)
+    bridge = build_bridge(paused.settings)
     bridge.copy_settings()
 
     refused = app.handler(event, CONTEXT)

@@ -16,8 +16,8 @@ from botocore.client import BaseClient
 from proxypool.aws.state import StateTable
 from proxypool.checks.batch import BatchResult
 from proxypool.checks.validate import Validator
-from proxypool.config.settings import GIVEN, settings
-from proxypool.leases.build import cache_of
+from proxypool.config.settings import ENVIRONMENT_FIELDS, settings
+from proxypool.leases.build import build_cache
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.proxy import Status
 from proxypool.sources.scrape.scraper import Scraper
@@ -42,7 +42,7 @@ def environment(deployment: Deployment, function: str, monkeypatch: pytest.Monke
     """Only the variables that the template sets for this function."""
     resource = f"{function.title().replace('_', '')}Function"
     names = variables(resource)
-    for name in {name.upper() for name in GIVEN} - names:
+    for name in {name.upper() for name in ENVIRONMENT_FIELDS} - names:
         monkeypatch.delenv(name)
     settings.cache_clear()
     yield
@@ -99,7 +99,7 @@ def expect_inconclusive(pool: Deployment, answer: Any) -> None:
 
 def expect_indexed(pool: Deployment, answer: Any) -> None:
     assert answer == {"batchItemFailures": []}
-    cache = cache_of(pool.settings)
+    cache = build_cache(pool.settings)
     assert cache.command("HGET", f"{cache.keys.tag}:p:{sampled_proxy().id}", "v") == str(sampled_proxy().version)
 
 

@@ -18,7 +18,7 @@ import pytest
 from botocore.client import BaseClient
 from proxypool import aws
 from proxypool.config.settings import Settings, settings
-from proxypool.leases.build import cache_of
+from proxypool.leases.build import build_cache
 from proxypool.manage import routes
 from proxypool.proxies.table import ProxyTable, to_item
 from proxypool.telemetry import log
@@ -211,7 +211,7 @@ def test_a_password_is_only_in_the_lease_response_of_its_holder(
     world.ask(lease, "POST /leases/{id}/release", {"outcome": "ok"}, name=held["id"])
     short = world.ask(lease, "POST /leases", {"ttl_seconds": 1})
     clock.move(seconds=1)
-    journal = cache_of(world.settings).command("XRANGE", cache_of(world.settings).keys.journal, "-", "+")
+    journal = build_cache(world.settings).command("XRANGE", build_cache(world.settings).keys.journal, "-", "+")
     expire_leases.handler({}, CONTEXT)
     listed = world.ask(manage, "GET /proxies")["proxies"]
     for proxy in listed:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from proxypool.config.settings import Settings
-from proxypool.leases.build import pool_of, sessions_of
+from proxypool.leases.build import build_pool, build_sessions
 
 from functions.lease import app
 from tests.support.leases import a_pool, a_record
@@ -22,8 +22,8 @@ def ask(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     pool = a_pool(valkey_url, a_record(1), a_record(2))
     settings = Settings(redis_url=valkey_url, pool=pool.cache.keys.pool, worker_role_id=WORKER)
     monkeypatch.setattr(app, "settings", lambda: settings)
-    monkeypatch.setattr(app, "pool", lambda: pool_of(settings, pool.cache))
-    monkeypatch.setattr(app, "sessions", lambda: sessions_of(settings))
+    monkeypatch.setattr(app, "pool", lambda: build_pool(settings, pool.cache))
+    monkeypatch.setattr(app, "sessions", lambda: build_sessions(settings))
 
     def request(route: str, subject: str, body: object = None, *, name: str = "", **headers: str) -> tuple[int, Any]:
         event = token_event(route, subject, body, name=name)

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from proxypool.local import live_view, stack_sources, state_folder
 from proxypool.local.process import is_alive
-from proxypool.local.stack import Plan, running
+from proxypool.local.stack import Plan, run_stack
 from proxypool.local.user_sources import JudgeConfig
 from proxypool_client.api import Api
 from proxypool_client.errors import ApiError
@@ -268,11 +268,11 @@ def test_proxies_that_an_unreachable_judge_left_unchecked_are_leased_after_the_n
     entry = Entry({"id": "mine", "inline": "\n".join(own)})
     judge = JudgeConfig(url="http://127.0.0.1:9/get")
     first = Plan(root=ROOT, folder=tmp_path, farm_size=0, any_ports=True, judge=judge)
-    with running(first) as stack, api_of({"api_url": stack.api_url}) as api:
+    with run_stack(first) as stack, api_of({"api_url": stack.api_url}) as api:
         list(stack_sources.sync(api, [entry], first.data))
         wait_until(lambda: api.request("GET", "/stats/pool")["last_validation_at"])
 
-    with running(replace(first, judge=None)) as stack, api_of({"api_url": stack.api_url}) as api:
+    with run_stack(replace(first, judge=None)) as stack, api_of({"api_url": stack.api_url}) as api:
         list(stack_sources.sync(api, [entry], first.data))
 
         assert wait_until(lambda: live_view.can_lease(api))

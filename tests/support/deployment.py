@@ -16,7 +16,7 @@ from proxypool import aws, clock
 from proxypool.aws.state import StateTable
 from proxypool.config import settings
 from proxypool.config.settings import Settings
-from proxypool.leases.build import bridge_of
+from proxypool.leases.build import build_bridge
 from proxypool.manage.routes import manager
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable, from_image, to_item
@@ -103,7 +103,7 @@ def deployed(redis_url: str) -> Iterator[Deployment]:
     SourceTable(known.sources_table).put_new(source)
     item = to_item(replace(sampled_proxy(), last_checked_at=clock.now()))
     aws.client("dynamodb").put_item(TableName=known.proxies_table, Item=item.serialize())
-    bridge_of(known).run("first", until=float("inf"))
+    build_bridge(known).run("first", until=float("inf"))
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment(known).items():
             patch.setenv(name, value)

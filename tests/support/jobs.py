@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from proxypool import aws, clock
 from proxypool.config.settings import Settings
-from proxypool.jobs.build import WorkerRuntime, service, worker_runtime
+from proxypool.jobs.build import WorkerRuntime, build_service, build_worker_runtime
 from proxypool.jobs.job import Job
 from proxypool.jobs.service import Jobs
 from proxypool.jobs.worker import Outcomes
@@ -42,12 +42,12 @@ class JobEnvironment:
     @property
     def jobs(self) -> Jobs:
         """The service behind the API's routes."""
-        return service(self.settings)
+        return build_service(self.settings)
 
     @property
     def runtime(self) -> WorkerRuntime:
         """A new worker."""
-        return worker_runtime(self.settings)
+        return build_worker_runtime(self.settings)
 
     def submit(self, path: str = "/", owner: str = "ann", **parts: Any) -> str:
         """Submits a page of the site; returns the job's id."""

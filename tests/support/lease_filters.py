@@ -92,5 +92,5 @@ def layout_without(name: str) -> Iterator[None]:
     older = tuple(row for row in FILTERS if row.name != name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(filters, "FILTERS", older)
-        patch.setattr(filters, "LAYOUT", filters.layout(older))
+        patch.setattr(filters, "LAYOUT_VERSION", filters.layout_version(older))
         yield

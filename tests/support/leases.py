@@ -12,7 +12,7 @@ from proxypool import clock
 from proxypool.config.settings import Settings
 from proxypool.http import router, web
 from proxypool.leases import operations
-from proxypool.leases.build import cache_of, pool_of
+from proxypool.leases.build import build_cache, build_pool
 from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Pool
 from proxypool.leases.redis.cache import Cache
@@ -47,11 +47,11 @@ def _proxy(number: int, protocol: Protocol = Protocol.HTTP, username: str = "use
 def a_pool(url: str, *records: ProxyRecord, is_open: bool = True, **changes: Any) -> Pool:
     """A new pool (with a unique name) with these proxies ready; `changes` are fields of Settings."""
     settings = Settings(redis_url=url, pool=f"t{uuid.uuid4().hex[:12]}", **changes)
-    cache = cache_of(settings)
+    cache = build_cache(settings)
     if is_open:
         cache.command("HSET", cache.keys.settings, "epoch", "1")
     Index(cache, settings.max_age_seconds).upsert(records)
-    return pool_of(settings, cache)
+    return build_pool(settings, cache)
 
 
 def keys_of(cache: Cache) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from proxypool.config.overrides import Value
 from proxypool.local.emulation.emulator import Clients
-from proxypool.local.stack import Plan, Running, running
+from proxypool.local.stack import Plan, RunningStack, run_stack
 
 from tests.support.bus import EventRecorder
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 class LocalStack:
     """A running stack with its API, clients, logs and events."""
 
-    running: Running
+    running: RunningStack
     clients: Clients
     events: EventRecorder
     invoked: Counter[str] = field(default_factory=Counter)  # how often `invoke` called each function
@@ -140,7 +140,7 @@ class LocalStack:
 def local_stack(folder: Path, *, farm_size: int = 24, **parameters: str) -> Iterator[LocalStack]:
     """Starts a stack with its farm and the settings of `SECONDS`; `parameters` are parameters of the template."""
     plan = Plan(root=ROOT, folder=folder, farm_size=farm_size, any_ports=True, parameters=parameters, settings=SECONDS)
-    with running(plan) as stack:
+    with run_stack(plan) as stack:
         clients = Clients(stack.endpoint_url, stack.access_key)
         yield LocalStack(stack, clients, EventRecorder.subscribe(stack.outputs["EventBusName"], clients))
 

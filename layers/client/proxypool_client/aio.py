@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from proxypool_client.api import TIMEOUT_SECONDS, find_url, parse_response, signed, unreachable
+from proxypool_client.api import TIMEOUT_SECONDS, find_url, parse_response, sign_headers, unreachable_error
 from proxypool_client.errors import ApiError, LeaseLost, Unreachable
 from proxypool_client.pool import MAX_PAUSE_SECONDS, RETRY_SECONDS, Lease, parse_leases
 from proxypool_client.sessions import Session, parse_session
@@ -54,10 +54,10 @@ class AsyncPool:
                 method,
                 self.url + path,
                 content=content,
-                headers=signed(self.url, self.region, method, path, sent, content),
+                headers=sign_headers(self.url, self.region, method, path, sent, content),
             )
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise unreachable_error(self.url, error) from error
         return parse_response(response)
 
     async def acquire(

@@ -80,11 +80,11 @@ class Api:
                 method,
                 self.url + path,
                 content=content,
-                headers=signed(self.url, self.region, method, path, sent, content),
+                headers=sign_headers(self.url, self.region, method, path, sent, content),
                 timeout=timeouts(seconds),
             )
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise unreachable_error(self.url, error) from error
         return parse_response(response)
 
     def close(self) -> None:
@@ -92,7 +92,9 @@ class Api:
         self._http.close()
 
 
-def signed(url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
+def sign_headers(
+    url: str, region: str, method: str, path: str, headers: dict[str, str], content: bytes
+) -> dict[str, str]:
     """The headers with authentication added: the token of PROXYPOOL_TOKEN, else a signature (SigV4) with the environment's key.
 
     The token is sent over https or to loopback only; requests to loopback are not signed; a LocalUrl needs neither.
@@ -118,7 +120,7 @@ def signing_region(url: str, environment: Mapping[str, str]) -> str:
     return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
-def unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
+def unreachable_error(url: str, error: httpx.HTTPError) -> Unreachable:
     """The error of a request without a response."""
     return Unreachable(f"the pool at {urlsplit(url).netloc} does not respond ({type(error).__name__})")
 

@@ -17,7 +17,7 @@ from publicsuffixlist import PublicSuffixList
 MAX_COOKIE_BYTES = 4_096
 MAX_PER_DOMAIN = 50
 MAX_TOTAL_BYTES = 256 * 1024
-FOREVER = 253_402_300_799  # the end of year 9999
+NEVER_EXPIRES = 253_402_300_799  # the end of year 9999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +220,7 @@ def _cookie(value: Mapping[str, Any]) -> Cookie:
             "host_only": bool(value.get("host_only", value.get("hostOnly", not domain.startswith(".")))),
             "http_only": bool(value.get("http_only", value.get("httpOnly", False))),
             "secure": bool(value.get("secure", False)),
-            "expires_at": min(int(expires), FOREVER) if is_persistent else None,
+            "expires_at": min(int(expires), NEVER_EXPIRES) if is_persistent else None,
         }
     )
 
@@ -237,9 +237,9 @@ def _expiry(attributes: Mapping[str, str], now: float) -> int | None:
     """Max-Age, else Expires; None (a session cookie) without either."""
     age = attributes.get("max-age", "")
     if age.lstrip("-").isdecimal():
-        return min(int(now) + int(age), FOREVER) if not age.startswith("-") and int(age) > 0 else 0
+        return min(int(now) + int(age), NEVER_EXPIRES) if not age.startswith("-") and int(age) > 0 else 0
     at = http2time(attributes["expires"]) if "expires" in attributes else None
-    return None if at is None else max(0, min(int(at), FOREVER))
+    return None if at is None else max(0, min(int(at), NEVER_EXPIRES))
 
 
 def _is_allowed(cookie: Cookie, *, secure_origin: bool, is_root: bool) -> bool:

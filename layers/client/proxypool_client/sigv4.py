@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 from proxypool_client import clock
 
 ALGORITHM = "AWS4-HMAC-SHA256"
-UNSIGNED = frozenset({"connection", "expect", "user-agent", "x-amzn-trace-id", "transfer-encoding"})
+UNSIGNED_HEADERS = frozenset({"connection", "expect", "user-agent", "x-amzn-trace-id", "transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,9 @@ def sign(
     out = {**headers, "host": parts.netloc, "x-amz-date": stamp}
     if credentials.session_token:
         out["x-amz-security-token"] = credentials.session_token
-    signed = {name.lower(): " ".join(value.split()) for name, value in out.items() if name.lower() not in UNSIGNED}
+    signed = {
+        name.lower(): " ".join(value.split()) for name, value in out.items() if name.lower() not in UNSIGNED_HEADERS
+    }
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
     request = _canonical(method, parts.path, _pairs(parts.query), signed, hashlib.sha256(body).hexdigest())
     signature = _signature(credentials.secret_key, stamp, scope, request)

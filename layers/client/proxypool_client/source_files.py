@@ -142,7 +142,7 @@ def remove(ids: Iterable[str], request: Request) -> Iterator[dict[str, Any]]:
         yield source
 
 
-def changes(current: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+def changed_fields(current: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """The body of the PATCH that makes a source of the API equal to `body`; empty where it is.
 
     A list's text and the values of headers are not returned by the API: they are always part of the change.
@@ -175,7 +175,7 @@ def _send(entry: Entry, current: Mapping[str, Any] | None, request: Request) -> 
     body = dict(entry.body)
     if entry.serve is not None:
         body["inline"] = read_text(entry.serve)
-    fields = {} if current is None else changes(current, body)
+    fields = {} if current is None else changed_fields(current, body)
     is_changed = current is not None and not all(_is_equal(current, name, value) for name, value in fields.items())
     if current is None:
         source = request("POST", "/sources", body)

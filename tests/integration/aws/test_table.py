@@ -8,7 +8,16 @@ from uuid import uuid4
 import pytest
 from proxypool import aws
 from proxypool.aws import dynamodb
-from proxypool.aws.dynamodb import StatementRefused, Throttled, bind, execute, execute_each, insert, try_write, update
+from proxypool.aws.dynamodb import (
+    StatementRefused,
+    Throttled,
+    bind_table,
+    execute,
+    execute_each,
+    insert,
+    try_write,
+    update,
+)
 from proxypool.aws.state import StateItem, StateTable
 from pynamodb.exceptions import UpdateError
 
@@ -35,17 +44,17 @@ def test_one_process_has_a_model_for_each_table(states: tuple[str, str]) -> None
     second.put("fact", 2)
 
     assert (first.get("fact"), second.get("fact")) == (1, 2)
-    assert bind(StateItem, states[0]) is bind(StateItem, states[0])
-    assert bind(StateItem, states[0]) is not bind(StateItem, states[1])
+    assert bind_table(StateItem, states[0]) is bind_table(StateItem, states[0])
+    assert bind_table(StateItem, states[0]) is not bind_table(StateItem, states[1])
 
 
 def test_a_bound_model_raises_the_errors_of_its_model(states: tuple[str, str]) -> None:
     with pytest.raises(StateItem.DoesNotExist):
-        bind(StateItem, states[0]).get("missing")
+        bind_table(StateItem, states[0]).get("missing")
 
 
 def test_a_conditional_write_returns_false_if_its_condition_failed(states: tuple[str, str]) -> None:
-    row = bind(StateItem, states[0])("conditional", number=1)
+    row = bind_table(StateItem, states[0])("conditional", number=1)
     absent = StateItem.name.does_not_exist()
 
     assert try_write(lambda: row.save(condition=absent))
@@ -57,7 +66,7 @@ def test_a_conditional_write_returns_false_if_its_condition_failed(states: tuple
 
 def test_a_write_that_fails_for_another_reason_raises(aws_endpoint: str) -> None:
     """A missing table is not a failed condition."""
-    missing = bind(StateItem, f"missing-{uuid4().hex[:8]}")("x")
+    missing = bind_table(StateItem, f"missing-{uuid4().hex[:8]}")("x")
 
     with pytest.raises(UpdateError):
         try_write(lambda: missing.update(actions=[StateItem.number.set(5)]))

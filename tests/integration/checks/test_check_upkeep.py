@@ -18,7 +18,7 @@ from proxypool.checks.prune import Pruner
 from proxypool.checks.validate import Validator
 from proxypool.errors import Invalid
 from proxypool.http.web import read_fields
-from proxypool.manage.listing import QUERY_FIELDS
+from proxypool.manage.listing import LIST_PROXIES_QUERY
 from proxypool.manage.service import SETTINGS_FIELDS, Manager
 from proxypool.proxies.proxy import Protocol, Status
 from proxypool.proxies.record import CheckFacts
@@ -148,7 +148,7 @@ def test_target_rules_are_set_and_proxies_listed_by_target(
     stub_checks(monkeypatch, stub)
     validator.validate(messages([good, banned]), seconds=60)
 
-    listed = admin.list_proxies(read_fields({"target": "shop.example"}, QUERY_FIELDS))["proxies"]
+    listed = admin.list_proxies(read_fields({"target": "shop.example"}, LIST_PROXIES_QUERY))["proxies"]
     assert [proxy["id"] for proxy in listed] == [good.id]
     assert admin.proxy(banned.id)["targets"]["shop.example"]["verdict"] == "banned"
     assert admin.proxy(banned.id)["status"] == "active"

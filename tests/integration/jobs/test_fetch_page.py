@@ -232,10 +232,10 @@ def test_an_unreachable_site_is_not_blamed_on_proxies(valkey_url: str, aws_endpo
 def faults(world: JobEnvironment) -> set[str]:
     """The proxies that the journal blames."""
     cache = world.pool.cache
-    entries, _ = journal.read(cache.command("XRANGE", cache.keys.journal, "-", "+"))
+    entries, _ = journal.parse_entries(cache.command("XRANGE", cache.keys.journal, "-", "+"))
     ids = {entry.proxy_id for entry in entries}
     facts = {
-        name: journal.evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == name]) for name in ids
+        name: journal.add_evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == name]) for name in ids
     }
     return {name for name, fact in facts.items() if fact.bad}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from proxypool.config.settings import Settings
-from proxypool.leases.build import pool_of, sessions_of
+from proxypool.leases.build import build_pool, build_sessions
 from proxypool.leases.operations import lease_operations, session_operations
 from proxypool.leases.pool import Pool, Request
 from schemathesis.generation import GenerationMode
@@ -39,7 +39,7 @@ def test_any_request_has_a_documented_answer_and_leaves_another_owners_leases(
     """I3, I15, input 62: no crash and no stack trace; requests of ann never change leases of bob."""
     pool = a_pool(valkey_url, *(a_record(number) for number in range(4)))
     known = Settings(redis_url=valkey_url, pool=pool.cache.keys.pool, allow_loopback=True)
-    pool, sessions = pool_of(known, pool.cache), sessions_of(known)
+    pool, sessions = build_pool(known, pool.cache), build_sessions(known)
     monkeypatch.setattr(app, "settings", lambda: known)
     monkeypatch.setattr(app, "pool", lambda: pool)
     monkeypatch.setattr(app, "sessions", lambda: sessions)

@@ -18,7 +18,7 @@ from proxypool.aws.state import GAUGES, REBUILD_WANTED, SETTINGS
 from proxypool.config.settings import Settings
 from proxypool.errors import NotFound, Paused, Rebuilding
 from proxypool.leases import expire
-from proxypool.leases.build import bridge_of, pool_of
+from proxypool.leases.build import build_bridge, build_pool
 from proxypool.leases.expire import Bridge
 from proxypool.leases.ledger.journal import LedgerRow
 from proxypool.leases.pool import Pool, Request
@@ -64,8 +64,8 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[BridgeStack]:
         redis_url=valkey_url, pool=name, cache_loss="availability", pool_low_filters=("country=de:https=true", "kind=mobile"),
         leases_table=tables["LeasesTable"], proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
-    bridge = bridge_of(settings)
-    stack = BridgeStack(bridge, pool_of(settings, bridge.cache))
+    bridge = build_bridge(settings)
+    stack = BridgeStack(bridge, build_pool(settings, bridge.cache))
     stack.store(a_record(1), a_record(2))
     assert stack.run()["count_rebuilt"] == 2
     yield stack

@@ -19,7 +19,7 @@ def test_a_lease_and_its_journal_have_the_clocks_time(valkey_url: str, clock: Cl
 
     lease = pool.acquire("ann", Request(ttl_seconds=60))[0][0]
 
-    entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
+    entries, _ = journal.parse_entries(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
     assert (lease.granted_at, lease.expires_at) == (at, at + timedelta(seconds=60))
     assert [entry.at_ms for entry in entries] == [round(at.timestamp() * 1000)]
 

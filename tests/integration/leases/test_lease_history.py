@@ -120,7 +120,7 @@ _NONE = ObservedLease(lease_id="0" * 32 + ".1", proxy_id="", fence="0-0", grante
 
 def told_journal(pool: Pool) -> list[JournalEntry]:
     """Everything that took effect, in its order."""
-    entries, unreadable = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
+    entries, unreadable = journal.parse_entries(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
     assert not unreadable
     return entries
 

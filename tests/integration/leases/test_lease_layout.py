@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from proxypool.errors import PoolEmpty
-from proxypool.leases.filters import FILTERS, LAYOUT
+from proxypool.leases.filters import FILTERS, LAYOUT_VERSION
 from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Request, Strategy
-from proxypool.leases.redis.keys import HEAD, MEMBER_ID, ready_set
+from proxypool.leases.redis.keys import MEMBER_ID, MEMBER_PREFIX, ready_set
 
 from tests.support.lease_filters import EXAMPLES, Example, fitting, layout_without
 from tests.support.leases import a_pool, a_record
@@ -60,7 +60,9 @@ def test_a_member_of_another_head_is_passed_over(valkey_url: str) -> None:
 
 @pytest.mark.parametrize("strategy", Strategy)
 @pytest.mark.parametrize(
-    "member", [HEAD, f"{HEAD}||||", f"{LAYOUT}{'0' * 20}127.1.0.9|h1|l1|"], ids=["cut", "split", "orphan"]
+    "member",
+    [MEMBER_PREFIX, f"{MEMBER_PREFIX}||||", f"{LAYOUT_VERSION}{'0' * 20}127.1.0.9|h1|l1|"],
+    ids=["cut", "split", "orphan"],
 )
 def test_a_member_without_a_proxy_is_passed_over(valkey_url: str, member: str, strategy: Strategy) -> None:
     """It has no room for a lease; it must not make an error of every request that draws it."""

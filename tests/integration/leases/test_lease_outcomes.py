@@ -216,10 +216,12 @@ def test_a_dead_target_does_not_lower_scores(valkey_url: str, clock: None) -> No
         assert len(failed) == 5
         assert reasons == {"target_open": 1}
         assert 1 <= wait <= 30
-        entries, unreadable = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
+        entries, unreadable = journal.parse_entries(
+            rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+")
+        )
         assert unreadable == 0
         for proxy in failed:
-            facts = journal.evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == proxy])
+            facts = journal.add_evidence(LeaseFacts(), [entry for entry in entries if entry.proxy_id == proxy])
             assert (facts.bad, facts.granted) == (0.0, 1)
         assert all(row.ended == "released" for row in journal.ledger_rows(entries))
 
@@ -271,8 +273,8 @@ def test_a_timeout_while_the_breaker_of_the_target_is_open_is_not_blamed_on_the_
         rig.pool.report("bob", before.id, Outcome.TIMEOUT)
 
         assert rig.pool.cache.command("HGET", f"{rig.pool.cache.keys.tag}:p:{before.proxy_id}", "f") is None
-        entries, _ = journal.read(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
-        assert journal.evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
+        entries, _ = journal.parse_entries(rig.pool.cache.command("XRANGE", rig.pool.cache.keys.journal, "-", "+"))
+        assert journal.add_evidence(LeaseFacts(), [one for one in entries if one.proxy_id == before.proxy_id]).bad == 0
         rig.wait(30_000)
         assert rig.take()
 

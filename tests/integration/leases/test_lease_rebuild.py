@@ -18,7 +18,7 @@ from proxypool import aws
 from proxypool.aws.state import REBUILD_WANTED
 from proxypool.config.settings import Settings
 from proxypool.leases import expire, filters
-from proxypool.leases.build import bridge_of, pool_of
+from proxypool.leases.build import build_bridge, build_pool
 from proxypool.leases.expire import Bridge
 from proxypool.leases.index.ready import Index
 from proxypool.leases.pool import Lease, Pool, Request
@@ -73,8 +73,8 @@ def stack(valkey_url: str, aws_endpoint: str) -> Iterator[RebuildStack]:
         redis_url=valkey_url, pool=name, owner_quota=PROXIES, leases_table=tables["LeasesTable"],
         proxies_table=tables["ProxiesTable"], state_table=tables["StateTable"],
     )  # fmt: skip
-    bridge = bridge_of(settings)
-    stack = RebuildStack(bridge, pool_of(settings, bridge.cache))
+    bridge = build_bridge(settings)
+    stack = RebuildStack(bridge, build_pool(settings, bridge.cache))
     for number in range(1, PROXIES + 1):
         record = a_record(number, **fitting() | {"exit_ip": f"127.1.0.{number}"})
         aws.client("dynamodb").put_item(TableName=tables["ProxiesTable"], Item=to_item(record).serialize())
@@ -90,8 +90,8 @@ def test_a_changed_layout_is_rebuilt_once_without_a_request_and_without_a_new_ep
     assert stack.run()["count_rebuilt"] == PROXIES
     assert stack.run()["count_rebuilt"] == 0
 
-    assert (stack.layouts(), stack.pool_field("filled")) == ({filters.LAYOUT}, filters.LAYOUT)
-    assert filters.LAYOUT not in older
+    assert (stack.layouts(), stack.pool_field("filled")) == ({filters.LAYOUT_VERSION}, filters.LAYOUT_VERSION)
+    assert filters.LAYOUT_VERSION not in older
     assert stack.pool_field("epoch") == epoch
     assert stack.pool.acquire("ann", Request(ttl_seconds=60, region="by"))[0]
 
@@ -107,7 +107,7 @@ def test_a_rebuild_that_another_layout_interrupts_starts_at_the_tables_beginning
         assert stack.bridge.rebuild(5.0) == PROXIES // 2
 
     assert stack.run()["count_rebuilt"] == PROXIES - PROXIES // 2
-    assert stack.layouts() == {filters.LAYOUT}
+    assert stack.layouts() == {filters.LAYOUT_VERSION}
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_a_cache_that_is_lost_during_a_rebuild_is_filled_from_the_tables_beginni
     stack.run()
 
     assert stack.ready() == PROXIES
-    assert stack.pool_field("filled") == filters.LAYOUT
+    assert stack.pool_field("filled") == filters.LAYOUT_VERSION
 
 
 def test_a_request_during_a_rebuild_is_answered_by_another_one(
@@ -174,7 +174,7 @@ def test_a_run_that_was_overtaken_leaves_no_cursor(stack: RebuildStack, monkeypa
 
     with stopping_after(pages=6), before_page(2, lambda: stack.bridge.rebuild(5.0)):  # 2 pages, 4 by the other run
         stack.bridge.rebuild(5.0)
-    assert (stack.pool_field("filled"), stack.pool_field("fill_after")) == (filters.LAYOUT, None)
+    assert (stack.pool_field("filled"), stack.pool_field("fill_after")) == (filters.LAYOUT_VERSION, None)
     stack.request_rebuild()
 
     assert stack.run()["count_rebuilt"] == PROXIES
@@ -244,5 +244,5 @@ def test_leasing_continues_while_a_changed_layout_is_rebuilt(
     assert rebuilt == PROXIES
     assert len(pages) >= PROXIES // 5
     assert pages == sorted(set(pages))
-    assert stack.layouts() == {filters.LAYOUT}
+    assert stack.layouts() == {filters.LAYOUT_VERSION}
     assert len(stack.pool.acquire("ann", Request(ttl_seconds=60, count=50, region="by"))[0]) == 50

@@ -132,7 +132,7 @@ def test_the_journal_contains_a_leases_outcome(valkey_url: str, reported: bool) 
         pool.report("ann", lease.id, Outcome.BLOCKED)
     pool.release("ann", lease.id, None if reported else Outcome.BLOCKED)
 
-    entries, _ = journal.read(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
+    entries, _ = journal.parse_entries(pool.cache.command("XRANGE", pool.cache.keys.journal, "-", "+"))
 
     assert [(row.ended, row.outcome) for row in journal.ledger_rows(entries)] == [("released", "blocked")]
     assert [one.outcome for one in entries if one.kind in (journal.EntryKind.OUTCOME, journal.EntryKind.RELEASE)] == [

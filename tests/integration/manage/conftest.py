@@ -11,7 +11,7 @@ from botocore.signers import RequestSigner
 from proxypool import aws
 from proxypool.aws.state import StateTable
 from proxypool.config.settings import Settings
-from proxypool.jobs.build import service
+from proxypool.jobs.build import build_service
 from proxypool.manage import routes
 from proxypool.manage.service import Manager
 from proxypool.proxies.table import ProxyTable
@@ -47,7 +47,7 @@ def admin(stage: tuple[str, Settings], monkeypatch: pytest.MonkeyPatch) -> Admin
     )  # fmt: skip
     empty(settings)
     monkeypatch.setattr(routes, "manager", lambda: manager)
-    monkeypatch.setattr(routes, "jobs", lambda: service(manager.settings))
+    monkeypatch.setattr(routes, "jobs", lambda: build_service(manager.settings))
     monkeypatch.setattr(routes, "settings", lambda: manager.settings)
     api = Admin(settings, manager.proxies, manager.state)
     original = BaseClient._make_api_call

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from proxypool.config.settings import Settings
-from proxypool.leases.build import pool_of, sessions_of
+from proxypool.leases.build import build_pool, build_sessions
 from proxypool.manage import routes
 
 from functions.lease import app as lease
@@ -75,8 +75,8 @@ def test_a_caller_is_served_only_the_routes_of_its_right(
     )
     for module in (routes, lease):
         monkeypatch.setattr(module, "settings", lambda: config)
-    monkeypatch.setattr(lease, "pool", lambda: pool_of(config, pool.cache))
-    monkeypatch.setattr(lease, "sessions", lambda: sessions_of(config))
+    monkeypatch.setattr(lease, "pool", lambda: build_pool(config, pool.cache))
+    monkeypatch.setattr(lease, "sessions", lambda: build_sessions(config))
     functions = ((manage, routes.router(config)), (lease, lease.router(config)))
 
     results, expected = {}, {}

@@ -13,7 +13,7 @@ import pytest
 from proxypool import aws, clock
 from proxypool.aws import queues
 from proxypool.aws.state import REBUILD_WANTED
-from proxypool.jobs.build import job_table, results
+from proxypool.jobs.build import build_job_table, build_results
 from proxypool.jobs.job import Job, JobState
 from proxypool.jobs.store.statements import Ending
 from proxypool.local.emulation import template
@@ -67,7 +67,7 @@ def test_every_route_responds_as_documented_and_uses_exactly_the_permissions_of_
     assert call("POST /proxies/{id}/restore", name=first)["status"] == "unchecked"
     assert call("PATCH /settings", {"owner_quota": 5})["owner_quota"] == 5
     assert call("GET /settings")["owner_quota"] == 5
-    with runs.run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
+    with runs.record_run("scrape_all", run_id="run-1", state=admin.state, result_ttl_seconds=60) as run:
         run.counts["count_enqueued"] = 1
     admin.calls.discard(("StateTable", "dynamodb:PutItem"))  # of the run; settings are written again below
     assert call("GET /tasks/{id}", name="run-1") == call("GET /stats/pool")["tasks"]["scrape_all"]
@@ -75,7 +75,7 @@ def test_every_route_responds_as_documented_and_uses_exactly_the_permissions_of_
     assert admin.state.get(REBUILD_WANTED) is None
     wanted_at = call("POST /pool/rebuild")["wanted_at"]
     assert admin.state.get(REBUILD_WANTED) == {"at": wanted_at}
-    assert call("GET /openapi.json") == document.checked_in()
+    assert call("GET /openapi.json") == document.load_openapi()
     call("DELETE /sources/{id}", name="list")
     call("POST /sources", {"id": "large", "s3": "uploads/large.txt"})
     assert call("POST /sources/{id}/upload", name="large")["key"] == "uploads/large.txt"
@@ -97,10 +97,10 @@ def call_job_routes(call: Callable[..., Any], admin: Admin) -> None:
     assert call("PUT /domains/{id}", {"requests_per_second": 5}, name="shop.example")["concurrency"] == 2
     assert [domain["name"] for domain in call("GET /domains")["domains"]] == ["shop.example"]
     job_id = call("POST /jobs", {"url": "https://shop.example/", "batch": "b"})["id"]
-    table = job_table(admin.settings)
+    table = build_job_table(admin.settings)
     (run,) = table.start([f"local/{job_id}"], now=clock.now(), seconds=9)
     assert isinstance(run, Job)
-    packed, key = results(admin.settings).store(run, {"url": "https://shop.example/", "data": 1})
+    packed, key = build_results(admin.settings).store(run, {"url": "https://shop.example/", "data": 1})
     table.finish([(run, Ending(state=JobState.DONE, attempts=1, result=packed, result_key=key))], now=clock.now())
     assert call("GET /jobs/{id}", name=job_id)["state"] == "done"
     assert call("GET /jobs/{id}/result", name=job_id)["data"] == 1
@@ -115,7 +115,7 @@ def test_a_result_in_s3_is_read_and_deleted_with_its_job(admin: Admin) -> None:
     with_object = {("BodiesBucket", "s3:GetObject"), ("BodiesBucket", "s3:DeleteObject")}
     admin("PUT /domains/{id}", {}, name="shop.example")
     job_id = admin("POST /jobs", {"url": "https://shop.example/"})[1]["id"]
-    table = job_table(admin.settings)
+    table = build_job_table(admin.settings)
     (run,) = table.start([f"local/{job_id}"], now=clock.now(), seconds=9)
     assert isinstance(run, Job)
     key = f"results/{job_id}.json.gz"

@@ -22,7 +22,7 @@ def test_stats_are_read_and_not_counted(admin: Admin) -> None:
     first, second, third = admin.add(*(Proxy(Protocol.HTTP, f"8.8.8.{number}", 80) for number in (1, 2, 3)))
     admin.check(first)
     admin("DELETE /proxies/{id}", name=third)
-    census.refresh_sizes(admin.proxies, admin.state, now=clock.now() + census.OVERDUE + timedelta(seconds=1))
+    census.refresh_sizes(admin.proxies, admin.state, now=clock.now() + census.OVERDUE_AFTER + timedelta(seconds=1))
     admin.state.put(GAUGES, {"at": clock.iso(clock.now()), "ready": 7, "leases_open": 2})
     admin.calls.clear()
 
@@ -38,8 +38,8 @@ def test_stats_are_read_and_not_counted(admin: Admin) -> None:
     ("late", "overdue"),
     [
         (timedelta(0), 0),  # due in this second
-        (census.OVERDUE - timedelta(seconds=1), 0),  # the next sweep enqueues it
-        (census.OVERDUE, 1),
+        (census.OVERDUE_AFTER - timedelta(seconds=1), 0),  # the next sweep enqueues it
+        (census.OVERDUE_AFTER, 1),
     ],
 )
 def test_a_proxy_is_overdue_after_two_sweeps(admin: Admin, clock: Clock, late: timedelta, overdue: int) -> None:
@@ -79,7 +79,7 @@ def test_bytes_are_reported_by_source_for_today_and_this_month(admin: Admin, clo
 
 def test_the_last_scrape_is_the_last_successful_one_and_the_last_run_is_shown(admin: Admin) -> None:
     def scrape(run_id: str, **counts: Any) -> dict[str, Any]:
-        with runs.run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
+        with runs.record_run("scrape_source", run_id=run_id, state=admin.state, result_ttl_seconds=60) as run:
             run.counts |= counts
         stats: dict[str, Any] = admin("GET /stats/pool")[1]
         return stats
@@ -96,7 +96,10 @@ def test_the_last_scrape_is_the_last_successful_one_and_the_last_run_is_shown(ad
 
 
 def test_a_failed_run_is_shown_with_its_error(admin: Admin) -> None:
-    with pytest.raises(ValueError), runs.run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60):
+    with (
+        pytest.raises(ValueError),
+        runs.record_run("validate_proxy", run_id="x", state=admin.state, result_ttl_seconds=60),
+    ):
         raise ValueError("it broke")
 
     _, stats = admin("GET /stats/pool")

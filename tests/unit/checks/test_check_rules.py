@@ -14,7 +14,7 @@ from proxypool.checks.rules.anonymity import anonymity_level
 from proxypool.checks.rules.cadence import needs_quick_recheck
 from proxypool.checks.rules.retention import is_prunable, prunable_checks
 from proxypool.checks.rules.status import apply_check
-from proxypool.config.settings import ROWS
+from proxypool.config.settings import SETTING_SPECS
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 
@@ -142,7 +142,7 @@ def test_only_proxies_that_were_dead_for_long_are_pruned(
 
 def test_a_pruned_proxy_that_is_listed_again_is_kept_for_at_least_a_week() -> None:
     """A proxy that always fails is added again at most once in seven days, even if its list is scraped every hour."""
-    min_days = int(ROWS["dead_retention_days"].low)
+    min_days = int(SETTING_SPECS["dead_retention_days"].low)
     listed_again = apply_check(a_record(), a_check(FAILED), active_seconds=600, dead_seconds=21_600)
 
     pruned_after = [

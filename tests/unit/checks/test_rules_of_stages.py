@@ -12,7 +12,7 @@ from proxypool.checks.check import Blame, Check, Reason, TargetVerdict, Verdict
 from proxypool.checks.judge.answer import Observation
 from proxypool.checks.judge.canary import canary_page
 from proxypool.checks.judge.judges import build_context, configured_judges
-from proxypool.checks.probe.checkers import BUILT_IN, Stage, stages
+from proxypool.checks.probe.checkers import BUILT_IN_STAGES, Stage, stages
 from proxypool.checks.probe.checkers.exit import record_exit
 from proxypool.checks.probe.context import StageFailed
 from proxypool.checks.probe.geo import Location, open_databases
@@ -24,7 +24,7 @@ from proxypool.checks.rules.status import MAX_OTHER_EXITS, apply_check
 from proxypool.checks.rules.target import TargetRule, parse_rule, parse_rules, target_verdict
 from proxypool.config.settings import Settings
 from proxypool.errors import ConfigurationError
-from proxypool.leases.index.ready import REMOVED, entry
+from proxypool.leases.index.ready import REMOVED_VALUES, upsert_values
 from proxypool.proxies.proxy import Anonymity, Status
 from proxypool.proxies.record import CheckFacts, TargetFact, fresh_until
 
@@ -197,7 +197,7 @@ def test_a_package_adds_a_stage_by_its_entry_point(monkeypatch: pytest.MonkeyPat
         stages.cache_clear()
 
     assert names.index("https") + 1 == names.index("installed")
-    assert len(names) == len(BUILT_IN) + 1
+    assert len(names) == len(BUILT_IN_STAGES) + 1
 
 
 def test_the_canary_page_differs_for_each_nonce_and_key() -> None:
@@ -264,7 +264,9 @@ def test_explain_and_the_ready_index_agree_on_leasable(
     checked_at = None if age_hours is None else NOW - timedelta(hours=age_hours)
     record = a_record(status=status, check=CheckFacts(**facts), last_checked_at=checked_at, next_check_at=NOW)
     fresh = fresh_until(record, Settings().max_age_seconds)
-    is_indexed = entry(record, Settings().max_age_seconds) != REMOVED and fresh is not None and fresh >= NOW
+    is_indexed = (
+        upsert_values(record, Settings().max_age_seconds) != REMOVED_VALUES and fresh is not None and fresh >= NOW
+    )
 
     explained = explain(record, NOW, Settings())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from proxypool.cli.app import app
-from proxypool.cli.settings import rows
+from proxypool.cli.settings import setting_rows
 from proxypool_client.cli.output import Exit
 from typer.testing import CliRunner
 
@@ -95,6 +95,8 @@ def test_settings_without_a_stack_are_an_error_of_one_line(tmp_path: Path, monke
 
 
 def test_a_password_in_a_parameter_is_not_printed() -> None:
-    (found,) = (row for row in rows({"RedisUrl": "rediss://me:s3cret@cache.example:6379"}) if row["name"] == "RedisUrl")
+    (found,) = (
+        row for row in setting_rows({"RedisUrl": "rediss://me:s3cret@cache.example:6379"}) if row["name"] == "RedisUrl"
+    )
 
     assert found["value"] == "rediss://***@cache.example:6379"

@@ -13,7 +13,7 @@ import proxypool_client
 import pytest
 from proxypool_client import AsyncPool, NoPool, Pool
 from proxypool_client.api import find_url, signing_region
-from proxypool_client.api import signed as signed_headers
+from proxypool_client.api import sign_headers as signed_headers
 from proxypool_client.local_stack import find_stack
 
 from tests.support.service import service

@@ -11,10 +11,10 @@ import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxypool.cli.settings_check import check
+from proxypool.cli.settings_check import check_overrides
 from proxypool.config import settings as module
-from proxypool.config.overrides import Setting, Value, parse, pattern, write
-from proxypool.config.settings import OVERRIDES, ROWS, Settings, overrides, read
+from proxypool.config.overrides import SettingSpec, Value, parse, pattern, serialize
+from proxypool.config.settings import OVERRIDES, SETTING_SPECS, Settings, overrides, read_environment
 from proxypool.errors import ConfigurationError
 from proxypool.local.emulation import template
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 UNQUOTED = re.compile(r"[A-Za-z0-9._~:/@%#=+,-]*")  # unquoted in sh, bash and zsh
 
 
-def valid(row: Setting) -> st.SearchStrategy[Value]:
+def valid(row: SettingSpec) -> st.SearchStrategy[Value]:
     """Values of a row."""
     if isinstance(row.default, bool):
         return st.booleans()
@@ -41,22 +41,22 @@ def valid(row: Setting) -> st.SearchStrategy[Value]:
     return st.lists(texts, min_size=1, max_size=3).map(tuple) if isinstance(row.default, tuple) else texts
 
 
-SETTINGS = st.fixed_dictionaries({}, optional={name: valid(row) for name, row in ROWS.items()})
+SETTINGS = st.fixed_dictionaries({}, optional={name: valid(row) for name, row in SETTING_SPECS.items()})
 
 
 @hypothesis.settings(deadline=None)
 @given(SETTINGS)
 def test_overrides_are_parsed_as_written_and_need_no_quotes(values: dict[str, Value]) -> None:
     """And CloudFormation accepts it."""
-    text = write(values)
+    text = serialize(values)
 
-    assert parse(text, ROWS) == (values, [])
+    assert parse(text, SETTING_SPECS) == (values, [])
     assert UNQUOTED.fullmatch(text)
-    assert re.fullmatch(pattern(ROWS), text)
+    assert re.fullmatch(pattern(SETTING_SPECS), text)
 
 
 def test_each_setting_is_parsed_by_its_type() -> None:
-    config, problems = read(
+    config, problems = read_environment(
         {
             OVERRIDES: "lease_seconds=5,allow_loopback=true,check_connect_seconds=0.5,check_skip=https+targets",
             "POOL": "a",
@@ -101,11 +101,11 @@ def test_each_setting_is_parsed_by_its_type() -> None:
     ],
 )  # fmt: skip
 def test_an_invalid_override_is_reported_and_has_its_default(text: str, message: str) -> None:
-    config, problems = read({OVERRIDES: text})
+    config, problems = read_environment({OVERRIDES: text})
 
     assert any(message in problem for problem in problems)
     assert asdict(replace(config, lease_seconds=60)) == asdict(Settings())
-    assert check(text)
+    assert check_overrides(text)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_invalid_override_is_reported_and_has_its_default(text: str, message:
 )
 def test_a_setting_that_cannot_be_read_has_no_value_but_its_default(text: str) -> None:
     """Neither the first nor the last of two values, and no bound of its range."""
-    assert asdict(read({OVERRIDES: f"owner_quota=7,{text}"})[0]) == asdict(Settings(owner_quota=7))
+    assert asdict(read_environment({OVERRIDES: f"owner_quota=7,{text}"})[0]) == asdict(Settings(owner_quota=7))
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ def test_cloudformation_refuses_unknown_names_and_wrong_shapes(text: str, is_acc
     ],
 )
 def test_settings_that_depend_on_each_other_are_checked_together(text: str, message: str) -> None:
-    (problem,) = check(text)
+    (problem,) = check_overrides(text)
 
     assert problem.startswith(message)
 
 
 def test_a_text_that_is_too_long_for_the_environment_is_refused() -> None:
-    assert check(f"judge_ca_file=/{'a' * 1_300}") == ["1,315 characters exceed the 1,300 of the parameter"]
+    assert check_overrides(f"judge_ca_file=/{'a' * 1_300}") == ["1,315 characters exceed the 1,300 of the parameter"]
 
 
 def test_the_defaults_are_valid() -> None:
     """Each of them, and their combination."""
-    text = write({name: row.default for name, row in ROWS.items()})
+    text = serialize({name: row.default for name, row in SETTING_SPECS.items()})
 
-    assert check(text) == check("") == []
+    assert check_overrides(text) == check_overrides("") == []
 
 
 def test_writing_an_unknown_override_is_an_error() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from proxypool.errors import Invalid
 from proxypool.http.codec import Meta
-from proxypool.http.fields import load, request_fields, row, schema, store, to_json
+from proxypool.http.fields import json_schema, request_fields, to_arguments, to_attributes, to_json, to_row
 from proxypool.http.operation import INTEGER
 from proxypool.http.web import Field, read_fields
 from proxypool.jobs.job import Crawl, Job, JobRequest, JobState
@@ -80,10 +80,10 @@ def test_the_examples_set_each_field() -> None:
 @pytest.mark.parametrize(
     ("name", "item"),
     [
-        ("source", SourceItem(**row(SOURCE))),
+        ("source", SourceItem(**to_row(SOURCE))),
         ("proxy", to_item(PROXY)),
         ("new proxy", to_item(NEW_PROXY)),
-        ("job", JobItem("ann/j", owner_state="ann#done", batch_key="ann#b", expires_at=9, **row(JOB))),
+        ("job", JobItem("ann/j", owner_state="ann#done", batch_key="ann#b", expires_at=9, **to_row(JOB))),
     ],
 )
 def test_a_row_is_written_as_before(name: str, item: Model) -> None:
@@ -97,18 +97,18 @@ def test_an_old_row_is_read_as_the_record_that_it_was() -> None:
     source.deserialize(dict(OLD_ROWS["source"]))
     job.deserialize(dict(OLD_ROWS["job"]))
 
-    assert Source(**load(Source, source.attribute_values)) == SOURCE
-    assert Job(owner="ann", id="j", **load(Job, job.attribute_values)) == JOB
+    assert Source(**to_arguments(Source, source.attribute_values)) == SOURCE
+    assert Job(owner="ann", id="j", **to_arguments(Job, job.attribute_values)) == JOB
     assert from_image(OLD_ROWS["proxy"]) == PROXY
     assert from_image(OLD_ROWS["new proxy"]) == NEW_PROXY
 
 
 def test_a_change_of_an_unknown_field_is_an_error_and_an_empty_value_removes_the_attribute() -> None:
-    assert store(Source, {"name": "", "headers": (), "rows": 0, "enabled": False}) == {
+    assert to_attributes(Source, {"name": "", "headers": (), "rows": 0, "enabled": False}) == {
         "name": None, "headers": None, "rows": 0, "enabled": False,
     }  # fmt: skip
     with pytest.raises(KeyError):
-        store(Source, {"stale_told_at": T})
+        to_attributes(Source, {"stale_told_at": T})
 
 
 def test_an_answer_has_what_is_shown_and_fits_its_schema() -> None:
@@ -124,7 +124,7 @@ def test_an_answer_has_what_is_shown_and_fits_its_schema() -> None:
         expires_at=T,
     )
     for record in (SOURCE, PROXY, JOB, lease, replace(lease, session_id="s", moved=False)):
-        answer, expected = json.loads(json.dumps(to_json(record))), schema(type(record))
+        answer, expected = json.loads(json.dumps(to_json(record))), json_schema(type(record))
         assert set(expected["required"]) <= answer.keys() <= expected["properties"].keys()
         assert "pass" not in str(answer)
         assert "{secret}" not in str(answer.get("headers"))
@@ -140,8 +140,8 @@ def test_a_field_declares_its_request_its_answer_and_its_schema() -> None:
         read_fields({}, asked)
     with pytest.raises(Invalid):
         read_fields({"name": "a", "kind": "other"}, asked)
-    assert Example(**load(Example, {"name": "a", "kind": "residential"})).kind is Kind.RESIDENTIAL
+    assert Example(**to_arguments(Example, {"name": "a", "kind": "residential"})).kind is Kind.RESIDENTIAL
     assert to_json(Example(name="a")) == {"name": "a", "size": None}
-    assert schema(Example)["required"] == ["name", "size"]
-    assert schema(Example)["properties"]["size"] == {**INTEGER, "type": ["integer", "null"]}
-    assert schema(Example)["properties"]["note"] == {"type": "string", "description": "if there is one"}
+    assert json_schema(Example)["required"] == ["name", "size"]
+    assert json_schema(Example)["properties"]["size"] == {**INTEGER, "type": ["integer", "null"]}
+    assert json_schema(Example)["properties"]["note"] == {"type": "string", "description": "if there is one"}

@@ -14,7 +14,7 @@ from proxypool.config.settings import Settings
 from proxypool.http.caller import Right
 from proxypool.http.operation import Operation
 from proxypool.leases import operations as lease_operations
-from proxypool.leases.build import cache_of, pool_of, sessions_of
+from proxypool.leases.build import build_cache, build_pool, build_sessions
 from proxypool.local.emulation import template
 from proxypool.manage import document, routes
 
@@ -24,7 +24,9 @@ CONFIG = Settings(redis_url="redis://127.0.0.1:1")
 RESOURCES = template.load(ROOT / "template.yaml")["Resources"]
 TOKENS = template.load(ROOT / "infra/tokens.yaml")["Resources"]
 LEASE = list(
-    lease_operations.router(CONFIG, lambda: pool_of(CONFIG, cache_of(CONFIG)), lambda: sessions_of(CONFIG)).operations
+    lease_operations.router(
+        CONFIG, lambda: build_pool(CONFIG, build_cache(CONFIG)), lambda: build_sessions(CONFIG)
+    ).operations
 )
 MANAGE = list(routes.router(CONFIG).operations)
 FUNCTIONS = {row.route: function for function, rows in (("Lease", LEASE), ("Manage", MANAGE)) for row in rows}
@@ -75,7 +77,7 @@ def test_both_apis_route_each_operation_to_its_function(route: str, api: dict[st
 
 
 def test_each_route_is_in_one_table_and_in_the_document() -> None:
-    paths = document.checked_in()["paths"]
+    paths = document.load_openapi()["paths"]
 
     assert len(FUNCTIONS) == len(LEASE) + len(MANAGE)
     assert {f"{method.upper()} {path}" for path, item in paths.items() for method in item} == FUNCTIONS.keys()

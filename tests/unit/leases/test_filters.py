@@ -6,7 +6,16 @@ import pytest
 from proxypool.config.settings import Settings
 from proxypool.http.web import Field
 from proxypool.leases import api, filters
-from proxypool.leases.filters import FILTERS, LAYOUT, Compare, Filter, Need, layout, member, needs
+from proxypool.leases.filters import (
+    FILTERS,
+    LAYOUT_VERSION,
+    Compare,
+    Filter,
+    Need,
+    layout_version,
+    ready_member,
+    request_needs,
+)
 from proxypool.leases.pool import Request
 from proxypool.leases.redis.keys import MEMBER_ID
 from proxypool.proxies.proxy import Kind
@@ -35,20 +44,20 @@ def test_a_key_is_one_letter_and_belongs_to_one_filter() -> None:
 def test_a_member_has_its_layout_its_proxy_its_exit_and_the_values_of_the_filters() -> None:
     record = a_record(1, region="by", kind=Kind.MOBILE, tags=frozenset({"b", "a"}), sources=frozenset({"s1"}))
 
-    text = member(record)
+    text = ready_member(record)
 
-    assert text == f"{LAYOUT}{record.id}127.1.0.1|h1|rby|km|l50|v1|ta|tb|ss1|"
+    assert text == f"{LAYOUT_VERSION}{record.id}127.1.0.1|h1|rby|km|l50|v1|ta|tb|ss1|"
     assert text[MEMBER_ID] == record.id
 
 
 def test_a_request_without_filters_needs_nothing_of_a_member() -> None:
-    assert needs(Request(ttl_seconds=60)) == []
+    assert request_needs(Request(ttl_seconds=60)) == []
 
 
 def test_each_item_of_a_list_is_a_need_of_its_own() -> None:
     wanted = Request(ttl_seconds=60, tags=("a", "b"), https=True, max_latency_ms=100, kind=Kind.MOBILE)
 
-    assert needs(wanted) == ["|h1|", "|km|", "l100", "|ta|", "|tb|"]
+    assert request_needs(wanted) == ["|h1|", "|km|", "l100", "|ta|", "|tb|"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +68,7 @@ def test_each_item_of_a_list_is_a_need_of_its_own() -> None:
 def test_a_number_fits_up_to_its_limit_and_not_where_it_is_missing(values: str, is_fit: bool) -> None:
     need = Need(key="l", value="50", compare=Compare.AT_MOST)
 
-    assert need.fits(f"{LAYOUT}{'0' * 20}127.0.0.1|{values}") is is_fit
+    assert need.fits(f"{LAYOUT_VERSION}{'0' * 20}127.0.0.1|{values}") is is_fit
 
 
 def test_the_layout_is_another_one_for_each_other_set_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +76,9 @@ def test_the_layout_is_another_one_for_each_other_set_of_values(monkeypatch: pyt
     renamed = tuple(row if row.name != "region" else Filter(name="area", key="r", field=row.field) for row in FILTERS)
     stored = [row for row in FILTERS if row.key]
 
-    assert layout((*FILTERS, COLOUR)) != LAYOUT
-    assert layout(renamed) != LAYOUT
-    assert len({layout(stored[:number]) for number in range(len(stored))}) == len(stored)
-    assert layout(reversed(FILTERS)) == layout(stored) == LAYOUT
+    assert layout_version((*FILTERS, COLOUR)) != LAYOUT_VERSION
+    assert layout_version(renamed) != LAYOUT_VERSION
+    assert len({layout_version(stored[:number]) for number in range(len(stored))}) == len(stored)
+    assert layout_version(reversed(FILTERS)) == layout_version(stored) == LAYOUT_VERSION
     monkeypatch.setattr(filters, "FILTERS", (*FILTERS, COLOUR))
-    assert member(a_record(1)).endswith("|zblue|")
+    assert ready_member(a_record(1)).endswith("|zblue|")

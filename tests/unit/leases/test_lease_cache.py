@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from proxypool.leases.redis.cache import token
+from proxypool.leases.redis.cache import iam_token
 
 
 def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_the_token_is_a_signed_url_without_its_scheme(monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, text)
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
 
-    signed = token("lease", "cache-main")
+    signed = iam_token("lease", "cache-main")
 
     assert signed.startswith("cache-main/?")
     assert all(

@@ -28,7 +28,7 @@ def test_text_order_of_ids_is_their_order() -> None:
 
 def test_each_lease_is_folded_into_one_row() -> None:
     """I23."""
-    first, second = journal.ledger_rows(journal.read(STORY)[0])
+    first, second = journal.ledger_rows(journal.parse_entries(STORY)[0])
 
     assert (first.lease_id, first.ended, first.ended_ms, first.outcome, first.expires_ms) == (
         BASE + ".1",
@@ -43,14 +43,14 @@ def test_each_lease_is_folded_into_one_row() -> None:
 @given(st.integers(0, len(STORY)), st.integers(0, len(STORY)))
 def test_overlapping_stretches_count_each_entry_once(first_end: int, second_start: int) -> None:
     """I23: what the row holds already is not added again."""
-    entries = [entry for entry in journal.read(STORY)[0] if entry.proxy_id == "p1"]
-    whole = journal.evidence(LeaseFacts(), entries)
+    entries = [entry for entry in journal.parse_entries(STORY)[0] if entry.proxy_id == "p1"]
+    whole = journal.add_evidence(LeaseFacts(), entries)
 
-    torn = journal.evidence(LeaseFacts(), entries[:first_end])
-    again = journal.evidence(torn, entries[: min(first_end, second_start)])
+    torn = journal.add_evidence(LeaseFacts(), entries[:first_end])
+    again = journal.add_evidence(torn, entries[: min(first_end, second_start)])
 
     assert again == torn
-    assert journal.evidence(torn, entries) == whole
+    assert journal.add_evidence(torn, entries) == whole
     assert (whole.granted, whole.ok, whole.bad) == (1, 1.0, 0.0)
 
 
@@ -70,8 +70,8 @@ def test_overlapping_stretches_count_each_entry_once(first_end: int, second_star
 )
 def test_only_the_proxys_own_faults_count_against_it(outcome: Outcome, ok: int, bad: int) -> None:
     """An outcome that the target caused is no evidence of the proxy."""
-    entries, _ = journal.read([("1-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|{outcome}"])])
+    entries, _ = journal.parse_entries([("1-0", ["o", f"{BASE}.1|ann|p1|a.example|5|99|{outcome}"])])
 
-    facts = journal.evidence(LeaseFacts(), entries)
+    facts = journal.add_evidence(LeaseFacts(), entries)
 
     assert (facts.ok, facts.bad) == (ok, bad)

@@ -6,10 +6,12 @@ import re
 
 import pytest
 from proxypool.leases.redis import scripts
-from proxypool.leases.redis.keys import ARGUMENTS, CONSTANTS
+from proxypool.leases.redis.keys import SCRIPT_ARGUMENTS, SCRIPT_CONSTANTS
 
-FILES = {path.stem for path in scripts.FOLDER.glob("*.lua")}
-SCRIPTS = sorted(FILES - ({part for parts in scripts.PARTS.values() for part in parts} - scripts.PARTS.keys()))
+FILES = {path.stem for path in scripts.LUA_FOLDER.glob("*.lua")}
+SCRIPTS = sorted(
+    FILES - ({part for parts in scripts.SCRIPT_FILES.values() for part in parts} - scripts.SCRIPT_FILES.keys())
+)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -26,11 +28,11 @@ def test_every_script_refuses_a_key_of_another_slot(name: str) -> None:
 def test_no_symbolic_name_reaches_the_server(name: str) -> None:
     text, _ = scripts.source(name)
 
-    assert not re.search(rf"\b(?:ARG|AT|{'|'.join(CONSTANTS)})\.", text)
+    assert not re.search(rf"\b(?:ARG|AT|{'|'.join(SCRIPT_CONSTANTS)})\.", text)
 
 
 def test_a_name_becomes_an_argument_a_position_or_a_constant() -> None:
-    text = scripts.resolve("renew", "f(ARG.owner, AT.ttl_ms, F.holders, lease[L.exit], BREAKER.half_open)")
+    text = scripts.substitute_names("renew", "f(ARG.owner, AT.ttl_ms, F.holders, lease[L.exit], BREAKER.half_open)")
 
     assert text == "f(ARGV[2], 3, 'h', lease[3], 'h')"
 
@@ -38,23 +40,23 @@ def test_a_name_becomes_an_argument_a_position_or_a_constant() -> None:
 @pytest.mark.parametrize("text", ["ARG.colour", "AT.colour", "F.colour", "KEY.colour"])
 def test_an_unknown_name_fails_the_assembly(text: str) -> None:
     with pytest.raises(KeyError, match="colour"):
-        scripts.resolve("renew", text)
+        scripts.substitute_names("renew", text)
 
 
 def test_every_argument_and_constant_is_used() -> None:
     """A name that no script uses would be documentation of something that does not exist."""
-    sources = {path.stem: path.read_text() for path in scripts.FOLDER.glob("*.lua")}
+    sources = {path.stem: path.read_text() for path in scripts.LUA_FOLDER.glob("*.lua")}
     everything = "\n".join(sources.values())
     arguments = {
-        (script, name): "\n".join(sources[part] for part in scripts.PARTS.get(script, (script,)))
-        for script, names in ARGUMENTS.items()
+        (script, name): "\n".join(sources[part] for part in scripts.SCRIPT_FILES.get(script, (script,)))
+        for script, names in SCRIPT_ARGUMENTS.items()
         for name in names
     }
 
     assert [key for key, text in arguments.items() if not re.search(rf"\b(?:ARG|AT)\.{key[1]}\b", text)] == []
     assert [
         f"{table}.{name}"
-        for table, names in CONSTANTS.items()
+        for table, names in SCRIPT_CONSTANTS.items()
         for name in names
         if not re.search(rf"\b{table}\.{name}\b", everything)
     ] == []

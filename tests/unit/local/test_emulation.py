@@ -46,7 +46,7 @@ def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
         ' "Metrics": [{"Name": "ChecksPassed", "Unit": "Count"}]}]}, "service": "proxypool", "ChecksPassed": [3]}'
     )
 
-    assert metrics_forwarder.read(line) == [
+    assert metrics_forwarder.parse_metrics(line) == [
         (
             "ProxyPool",
             [
@@ -62,8 +62,8 @@ def test_a_metric_line_becomes_the_data_of_cloudwatch() -> None:
 
 
 def test_other_lines_have_no_metrics() -> None:
-    assert metrics_forwarder.read("START RequestId") == []
-    assert metrics_forwarder.read('{"_aws": 1}') == []
+    assert metrics_forwarder.parse_metrics("START RequestId") == []
+    assert metrics_forwarder.parse_metrics('{"_aws": 1}') == []
 
 
 def test_a_layer_has_the_packages_of_its_folder_under_python(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_truncated_stack_file_means_that_no_stack_runs(tmp_path: Path) -> None
 def test_a_folder_without_a_template_is_an_error(tmp_path: Path) -> None:
     plan = stack.Plan(root=tmp_path, folder=tmp_path / ".local")
 
-    with pytest.raises(process.LocalStackError, match="no template"), stack.running(plan):
+    with pytest.raises(process.LocalStackError, match="no template"), stack.run_stack(plan):
         pass
 
 

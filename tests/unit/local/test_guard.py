@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from proxypool.local.emulation.access import api_token, credentials, new_access_key
-from proxypool.local.emulation.guard import Denied, admit, guarded
+from proxypool.local.emulation.guard import Denied, admit, require_access_key
 
 KEY = "0123456789abcdef0123456789abcdef"
 TOKEN = api_token(KEY)
@@ -158,7 +158,7 @@ def test_a_rejection_is_problem_json_without_cors_headers() -> None:
         raise AssertionError("reached")
 
     request = a_request(origin="https://evil.example", method="OPTIONS")
-    asyncio.run(guarded(app, access_key=KEY, port=PORT)(request, app, send))  # type: ignore[arg-type]
+    asyncio.run(require_access_key(app, access_key=KEY, port=PORT)(request, app, send))  # type: ignore[arg-type]
 
     start, body = sent
     assert (start["status"], start["headers"]) == (403, [(b"content-type", b"application/problem+json")])
@@ -176,7 +176,7 @@ def test_a_websocket_is_closed_before_it_opens() -> None:
         raise AssertionError("reached")
 
     request = a_request(API, **signed()) | {"type": "websocket"}
-    asyncio.run(guarded(app, access_key=KEY, port=PORT)(request, app, send))  # type: ignore[arg-type]
+    asyncio.run(require_access_key(app, access_key=KEY, port=PORT)(request, app, send))  # type: ignore[arg-type]
 
     assert [message["type"] for message in sent] == ["websocket.close"]
 
@@ -184,7 +184,7 @@ def test_a_websocket_is_closed_before_it_opens() -> None:
 @pytest.mark.parametrize("key", ["", "test"])
 def test_a_short_access_key_is_an_error(key: str) -> None:
     with pytest.raises(ValueError, match="at least 16"):
-        guarded(None, access_key=key, port=PORT)  # type: ignore[arg-type]
+        require_access_key(None, access_key=key, port=PORT)  # type: ignore[arg-type]
 
 
 def test_each_start_has_a_new_key_that_the_emulator_maps_to_the_default_account() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from proxypool.local import live_view, pool_table
-from proxypool.local.stack import Running
+from proxypool.local.stack import RunningStack
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord
 from rich.console import Console
 
 from tests.support.builders import NOW, a_record
 
-STACK = Running(
+STACK = RunningStack(
     api_url="http://127.0.0.1:4566/_aws/execute-api/abc", redis_url="", endpoint_url="http://127.0.0.1:4566",
     access_key="0123456789abcdef", pid=1, outputs={},
     judge_url="http://127.0.0.1:8790/", farm=None, seconds={}, children={"farm": 2},

@@ -12,8 +12,8 @@ from proxypool.network.address import (
     own_endpoints,
     parse_endpoint,
     parse_host,
+    parse_http_url,
     parse_port,
-    parse_url,
     refusal_reason,
 )
 
@@ -113,7 +113,7 @@ def test_a_port_that_is_not_canonical_is_refused(port: str) -> None:
 def test_a_non_ascii_name_becomes_an_a_label(name: str, written: str) -> None:
     """Input 14: logs and connections contain xn--…."""
     assert parse_host(name) == written
-    assert parse_url(f"https://{name}/").host == written
+    assert parse_http_url(f"https://{name}/").host == written
 
 
 @pytest.mark.parametrize(
@@ -186,14 +186,14 @@ def test_spellings_of_one_endpoint_are_normalised() -> None:
 def test_a_url_that_may_not_be_fetched_is_refused(url: str, reason: str) -> None:
     """Inputs 3, 11, 14, 15."""
     with pytest.raises(AddressRefused) as caught:
-        parse_url(url)
+        parse_http_url(url)
 
     assert caught.value.reason == reason
 
 
 def test_a_url_keeps_its_host_header_and_drops_its_fragment() -> None:
     """The Host header contains the port unless it is the scheme's default."""
-    url = parse_url("HTTPS://A.Example:8443?q=1#part")
+    url = parse_http_url("HTTPS://A.Example:8443?q=1#part")
 
     assert (str(url), url.authority) == ("https://a.example:8443/?q=1", "a.example:8443")
 

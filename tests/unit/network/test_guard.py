@@ -6,15 +6,15 @@ import asyncio
 
 import pytest
 from proxypool.errors import AddressRefused
-from proxypool.network.address import FORBIDDEN, Refusal
-from proxypool.network.guard import resolve
+from proxypool.network.address import FORBIDDEN_NETWORKS, Refusal
+from proxypool.network.guard import resolve_vetted
 
 
 def _resolve(*addresses: str, host: str = "list.example") -> tuple[str, int]:
     async def lookup(host: str, port: int) -> list[str]:
         return list(addresses)
 
-    return asyncio.run(resolve(host, 443, allow_loopback=False, lookup=lookup))
+    return asyncio.run(resolve_vetted(host, 443, allow_loopback=False, lookup=lookup))
 
 
 def test_a_public_name_becomes_the_address_to_connect_to() -> None:
@@ -48,18 +48,20 @@ def test_a_literal_is_vetted_without_a_lookup() -> None:
 def test_the_judge_is_refused_as_a_proxy() -> None:
     """Input 13."""
     with pytest.raises(AddressRefused) as caught:
-        asyncio.run(resolve("judge.example", 80, allow_loopback=False, own_endpoints=frozenset({"judge.example"})))
+        asyncio.run(
+            resolve_vetted("judge.example", 80, allow_loopback=False, own_endpoints=frozenset({"judge.example"}))
+        )
 
     assert caught.value.reason == "ours"
 
 
 def test_a_table_without_private_networks_still_refuses_metadata_and_loopback() -> None:
     """Case 16: a source that permits private addresses passes a table without them."""
-    table = tuple(entry for entry in FORBIDDEN if entry[1] is not Refusal.PRIVATE)
+    table = tuple(entry for entry in FORBIDDEN_NETWORKS if entry[1] is not Refusal.PRIVATE)
 
     def resolve_or_reason(host: str) -> str:
         try:
-            return asyncio.run(resolve(host, 80, allow_loopback=False, networks=table))[0]
+            return asyncio.run(resolve_vetted(host, 80, allow_loopback=False, networks=table))[0]
         except AddressRefused as error:
             return error.reason
 

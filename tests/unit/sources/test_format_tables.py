@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from proxypool.errors import SourceError
 from proxypool.proxies.proxy import Protocol
-from proxypool.sources.formats import REASONS, Options, ParseResult, merge, parse, read
+from proxypool.sources.formats import REJECTION_REASONS, Options, ParseResult, merge_results, parse, parse_stream
 
 TABLE = """<!doctype html><html><body><h1>Free proxies</h1>
 <table><thead><tr><th>IP Address</th><th>Port</th><th>Code</th><th>Speed</th><th>Protocol</th></tr></thead><tbody>
@@ -241,14 +241,14 @@ def test_a_long_list_is_parsed_in_parts() -> None:
     """Input 19: only one part is in memory at a time."""
     raw = "".join(f"198.51.{number >> 8 & 255}.{number & 255}:8080\n" for number in range(65_536)).encode()
 
-    parts = list(read("auto", io.BytesIO(raw), Options()))
+    parts = list(parse_stream("auto", io.BytesIO(raw), Options()))
 
     assert len(parts) > 5
-    assert len(merge(parts).proxies) == 65_536
+    assert len(merge_results(parts).proxies) == 65_536
 
 
 def test_every_reason_is_one_of_the_closed_set() -> None:
     """Content of a list never becomes the name of a counter."""
     text = "x\n999.1.1.1:80\n198.51.100.1:0\n\x1b[0m\nftp://198.51.100.1:80\nlocalhost:80\n{\n198.51.100.1:25\n"
 
-    assert set(_parse(text, "lines").rejected) <= REASONS
+    assert set(_parse(text, "lines").rejected) <= REJECTION_REASONS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.sources.formats import REASONS, ParseResult, formats, parse
+from proxypool.sources.formats import REJECTION_REASONS, ParseResult, formats, parse
 from proxypool.sources.formats.line import parse_line
 
 
@@ -198,7 +198,7 @@ def test_arbitrary_bytes_do_not_break_a_format(name: str, raw: bytes) -> None:
 
     assert len(parsed.proxies) * 3 <= size
     assert len({proxy.id for proxy in parsed.proxies}) == len(parsed.proxies)
-    assert set(parsed.rejected) <= REASONS
+    assert set(parsed.rejected) <= REJECTION_REASONS
 
 
 @given(st.lists(_FRAGMENTS, max_size=12).map("".join))

@@ -108,7 +108,7 @@ def test_an_existing_source_is_updated_and_a_disabled_one_is_not_scraped() -> No
 def test_a_change_has_only_the_fields_that_differ(
     current: dict[str, Any], body: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert source_files.changes(shown(**current), {"id": "a", "url": "https://a.example/", **body}) == expected
+    assert source_files.changed_fields(shown(**current), {"id": "a", "url": "https://a.example/", **body}) == expected
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxypool.config.settings import ROWS
+from proxypool.config.settings import SETTING_SPECS
 from proxypool.local.emulation import template
 from proxypool.manage.stats import TASKS
 from proxypool.telemetry import Metric, count, count_by, flush
@@ -119,7 +119,7 @@ def test_the_values_of_dimensions_are_a_closed_set() -> None:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "count_by":
                 values.setdefault(ast.literal_eval(call.args[2]), set()).add(ast.unparse(call.args[3]))
 
-    assert values == {"task": {"task"}, "reason": {"reason if reason in REASONS else 'other'"}}
+    assert values == {"task": {"task"}, "reason": {"reason if reason in REFUSAL_REASONS else 'other'"}}
 
 
 @pytest.mark.parametrize("name", POOL_ALARMS)
@@ -160,7 +160,7 @@ def test_the_template_passes_each_parameter_to_the_nested_stack() -> None:
 
 def test_the_alarm_on_the_journal_fires_before_grants_stop() -> None:
     """For every value that journal_max can have."""
-    assert ALARMS["JournalIsLong"]["Threshold"] < ROWS["journal_max"].low
+    assert ALARMS["JournalIsLong"]["Threshold"] < SETTING_SPECS["journal_max"].low
 
 
 def test_the_dashboard_is_json_with_one_widget_per_metric() -> None:

@@ -26,7 +26,7 @@ def consume(queue: str) -> dict[tuple[str, str], str]:
         (queue, "sqs:ReceiveMessage"): "the mapping polls with the function's role",
         (queue, "sqs:DeleteMessage"): "the mapping",
         (queue, "sqs:GetQueueAttributes"): "the mapping",
-        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (retry.schedule)",
+        (queue, "sqs:ChangeMessageVisibility"): "the delay of a retry (retry.schedule_retry)",
         (
             queue,
             "sqs:SendMessage",
@@ -68,7 +68,7 @@ NEEDED: dict[str, dict[tuple[str, str], str]] = {
     "RevalidateSweepFunction": {
         ("ProxiesTable/index/due", "dynamodb:Query"): "due proxies and the number of overdue ones (ProxyTable.due, count_due)",
         ("ValidateQueue", "sqs:SendMessage"): "one message per due proxy",
-        ("ValidateQueue", "sqs:GetQueueAttributes"): "the length of the queue (queues.waiting)",
+        ("ValidateQueue", "sqs:GetQueueAttributes"): "the length of the queue (queues.approximate_message_count)",
         **READ_STATE, **WRITE_STATE,
     },
     "ValidateProxyFunction": {

@@ -11,7 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from proxypool.aws.events import Event
 from proxypool.aws.state import SETTINGS_CACHE_SECONDS
-from proxypool.config.settings import GIVEN, OVERRIDES, Settings
+from proxypool.config.settings import ENVIRONMENT_FIELDS, OVERRIDES, Settings
 from proxypool.local.emulation import template
 from proxypool.proxies.proxy import Status
 from proxypool.proxies.table import to_item
@@ -50,7 +50,7 @@ def test_the_template_gives_each_variable_that_a_setting_reads_and_no_other() ->
 
     fed = set(SHARED).union(*own) - {"POWERTOOLS_LOG_LEVEL", OVERRIDES}
 
-    assert fed == {name.upper() for name in GIVEN}
+    assert fed == {name.upper() for name in ENVIRONMENT_FIELDS}
     assert SHARED[OVERRIDES] == {"Ref": "Overrides"}
 
 

@@ -27,7 +27,7 @@ from proxypool import aws
 from proxypool.errors import ProxyPoolError
 
 STATEMENTS_PER_CALL = 25  # limit of BatchExecuteStatement
-THROTTLES = (
+THROTTLING_CODES = (
     "ThrottlingError",
     "ProvisionedThroughputExceeded",
     "RequestLimitExceeded",
@@ -35,8 +35,8 @@ THROTTLES = (
     "InternalServerError",
 )  # error codes for which a retry may help
 NOT_APPLIED = ("ConditionalCheckFailed", "DuplicateItem")  # error codes of a failed condition
-TRIES = 5
-FIRST_WAIT_SECONDS = 0.1  # doubles with each retry; jittered by a factor of 0.5 to 1
+MAX_TRIES = 5
+INITIAL_BACKOFF_SECONDS = 0.1  # doubles with each retry; jittered by a factor of 0.5 to 1
 
 _ATTRIBUTES: Mapping[type, type[Attribute[Any]]] = {
     str: UnicodeAttribute, int: NumberAttribute, float: NumberAttribute, bool: BooleanAttribute, set: UnicodeSetAttribute,
@@ -50,7 +50,7 @@ class Throttled(ProxyPoolError):
     """DynamoDB throttled `count` statements in every attempt; the others were executed."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(f"DynamoDB throttled {count} statements, {TRIES} times")
+        super().__init__(f"DynamoDB throttled {count} statements, {MAX_TRIES} times")
         self.count = count
 
 
@@ -82,7 +82,7 @@ def with_attributes(attributes: Mapping[str, tuple[str, type]]) -> Callable[[typ
 
 
 @cache
-def bind(model: type[_M], table_name: str) -> type[_M]:
+def bind_table(model: type[_M], table_name: str) -> type[_M]:
     """A subclass of the model, bound to a table; cached per process. The model itself has no table name.
 
     pynamodb creates a client per model, which takes 100 ms each. The shared client is set through a private attribute,
@@ -100,7 +100,7 @@ def _subclass(model: type[_M], namespace: Mapping[str, Any]) -> type[_M]:
     return cast(type[_M], type(cast(type, model))(model.__name__, (model,), {**same, **namespace}))
 
 
-def find(model: type[_M], hash_key: str) -> _M | None:
+def get_item(model: type[_M], hash_key: str) -> _M | None:
     """The item of that key, read consistently; None where there is none."""
     try:
         return model.get(hash_key, consistent_read=True)
@@ -166,14 +166,14 @@ def execute_each(statements: Sequence[Statement]) -> list[bool | StatementRefuse
     Statements are independent of each other. Throttled ones are retried with backoff; raises Throttled after the last attempt.
     """
     codes = _codes(statements)
-    for number in range(TRIES - 1):
-        again = [index for index, code in enumerate(codes) if code in THROTTLES]
+    for number in range(MAX_TRIES - 1):
+        again = [index for index, code in enumerate(codes) if code in THROTTLING_CODES]
         if not again:
             break
-        time.sleep(FIRST_WAIT_SECONDS * 2**number * random.uniform(0.5, 1))  # noqa: S311
+        time.sleep(INITIAL_BACKOFF_SECONDS * 2**number * random.uniform(0.5, 1))  # noqa: S311
         for index, code in zip(again, _codes([statements[index] for index in again]), strict=True):
             codes[index] = code
-    if refused := sum(code in THROTTLES for code in codes):
+    if refused := sum(code in THROTTLING_CODES for code in codes):
         raise Throttled(refused)
     return [not code if code in ("", *NOT_APPLIED) else StatementRefused(code) for code in codes]
 

@@ -10,7 +10,7 @@ from typing import Any
 from proxypool import aws
 from proxypool.telemetry import log
 
-SOURCE = "proxypool"
+EVENT_SOURCE = "proxypool"
 EVENTS_PER_CALL = 10
 
 
@@ -36,7 +36,7 @@ def publish(bus: str, event: Event, detail: Mapping[str, Any]) -> bool:
 def publish_many(bus: str, events: Sequence[tuple[Event, Mapping[str, Any]]]) -> bool:
     """Publishes up to ten events in one call. False if the bus rejected one; each rejected one is logged as an error."""
     entries = [
-        {"EventBusName": bus, "Source": SOURCE, "DetailType": event.value, "Detail": json.dumps(detail)}
+        {"EventBusName": bus, "Source": EVENT_SOURCE, "DetailType": event.value, "Detail": json.dumps(detail)}
         for event, detail in events
     ]
     response = aws.client("events").put_events(Entries=entries)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from proxypool import aws
 from proxypool.errors import MessageError, ProxyPoolError
 
-VERSION = 1
+MESSAGE_VERSION = 1
 MESSAGES_PER_CALL = 10
 MAX_DELAY_SECONDS = 900
 MAX_TEXT_BYTES = 1_024  # a key of S3; a job's key has less
@@ -58,7 +58,7 @@ class SendFailed(ProxyPoolError):
 
 def encode(message: Message) -> str:
     """The message as a message body."""
-    return json.dumps({"v": VERSION, **asdict(message)}, separators=(",", ":"))
+    return json.dumps({"v": MESSAGE_VERSION, **asdict(message)}, separators=(",", ":"))
 
 
 def decode(body: str, kind: type[_T]) -> _T:
@@ -69,7 +69,7 @@ def decode(body: str, kind: type[_T]) -> _T:
         raise MessageError("not JSON") from error
     if not isinstance(value, dict):
         raise MessageError("not an object")
-    if value.get("v") != VERSION:
+    if value.get("v") != MESSAGE_VERSION:
         raise MessageError("unknown version")
     values: dict[str, Any] = {}
     for field in fields(kind):
@@ -112,7 +112,7 @@ def send(queue_url: str, messages: Iterable[Message], *, group: str, delay_secon
     return len(pending)
 
 
-def waiting(queue_url: str) -> int:
+def approximate_message_count(queue_url: str) -> int:
     """The approximate number of messages in the queue, delayed ones included."""
     names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
     attributes: Mapping[str, str] = aws.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)[

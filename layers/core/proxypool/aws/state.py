@@ -11,7 +11,7 @@ from pynamodb.attributes import JSONAttribute, NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, try_write
+from proxypool.aws.dynamodb import bind_table, get_item, try_write
 
 SETTINGS, GAUGES, SIZES, EPOCH, REBUILD, FROZEN = "settings", "gauges", "sizes", "epoch", "rebuild", "frozen"
 REBUILD_WANTED = "rebuild_wanted"  # the operator requested a rebuild of the index
@@ -37,7 +37,7 @@ class StateTable:
 
     def get(self, name: str) -> Any:
         """The value, or None if it does not exist or has expired."""
-        item = find(self._model, name)
+        item = get_item(self._model, name)
         return None if item is None or _is_expired(item) else item.value
 
     def get_many(self, names: Iterable[str]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class StateTable:
 
     def number(self, name: str) -> float:
         """The value of a counter, 0 if it does not exist."""
-        item = find(self._model, name)
+        item = get_item(self._model, name)
         return 0.0 if item is None or _is_expired(item) else float(item.number or 0)
 
     def numbers(self, names: Iterable[str]) -> dict[str, float]:
@@ -89,7 +89,7 @@ class StateTable:
 
     @property
     def _model(self) -> type[StateItem]:
-        return bind(StateItem, self.table_name)
+        return bind_table(StateItem, self.table_name)
 
 
 _settings_cache: dict[str, tuple[float, dict[str, Any]]] = {}

@@ -11,17 +11,17 @@ from proxypool.config.settings import Settings
 from proxypool.proxies.table import ProxyTable
 
 
-def validator(settings: Settings) -> Validator:
+def build_validator(settings: Settings) -> Validator:
     """Checks batches of proxies."""
     return Validator(_proxies(settings), _checks(settings), _state(settings), settings)
 
 
-def sweep(settings: Settings) -> Sweep:
+def build_sweep(settings: Settings) -> Sweep:
     """Sends what is due to the validate queue."""
     return Sweep(_proxies(settings), _state(settings), settings)
 
 
-def pruner(settings: Settings) -> Pruner:
+def build_pruner(settings: Settings) -> Pruner:
     """Deletes dead proxies and old checks."""
     return Pruner(_proxies(settings), _checks(settings), _state(settings), settings)
 

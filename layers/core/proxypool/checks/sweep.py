@@ -81,7 +81,7 @@ class Sweep:
         url, max_proxies = self.settings.need("validate_queue_url"), self.settings.sweep_max_proxies
         cursor = self._load_cursor(now)
         readers = {status: _status_reader(status, cursor, self.settings.sweep_page) for status in SWEEP_ORDER}
-        if (backlog := queues.waiting(url)) >= max_proxies:
+        if (backlog := queues.approximate_message_count(url)) >= max_proxies:
             log.warning("sweep skipped: backlog", backlog=backlog)
             overdue = sum(self._count_unsent(reader, now) for reader in readers.values())
             count(Metric.PROXIES_OVERDUE, overdue)

@@ -11,7 +11,7 @@ from pynamodb.attributes import DynamicMapAttribute, NumberAttribute, UnicodeAtt
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind
+from proxypool.aws.dynamodb import bind_table
 from proxypool.checks.check import Check
 
 
@@ -61,7 +61,7 @@ class ChecksTable:
 
     @property
     def _model(self) -> type[CheckItem]:
-        return bind(CheckItem, self.table_name)
+        return bind_table(CheckItem, self.table_name)
 
 
 def _key(check: Check, claim: int) -> str:

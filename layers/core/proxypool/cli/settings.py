@@ -14,7 +14,7 @@ from proxypool_client.cli.request import Json
 from proxypool.cli.stack import Region, Stack
 
 COLUMNS: Final = ("name", "value", "unit", "source")
-PARAMETER: Final = "Overrides"
+OVERRIDES_PARAMETER: Final = "Overrides"
 _USERINFO: Final = re.compile(r"(?<=://)[^/@]*@")
 
 settings_app = typer.Typer(
@@ -29,12 +29,12 @@ def show_settings(context: typer.Context, stack: Stack = "", region: Region = ""
     if context.invoked_subcommand:
         return
     from proxypool.cli import stack_access
-    from proxypool.cli.settings_check import check
+    from proxypool.cli.settings_check import check_overrides
 
     with client_errors(as_json), stack_access.aws_errors(as_json):
         parameters = stack_access.parameters(stack, region)
-        problems = check(parameters.get(PARAMETER, ""))
-    table({"settings": list(rows(parameters)), "problems": problems}, "settings", COLUMNS, as_json)
+        problems = check_overrides(parameters.get(OVERRIDES_PARAMETER, ""))
+    table({"settings": list(setting_rows(parameters)), "problems": problems}, "settings", COLUMNS, as_json)
     if not as_json:
         _print_problems(problems)
 
@@ -45,9 +45,9 @@ def check_text(
     as_json: Json = False,
 ) -> None:
     """Check settings offline before a deploy. Prints one line per error."""
-    from proxypool.cli.settings_check import check
+    from proxypool.cli.settings_check import check_overrides
 
-    problems = check(text)
+    problems = check_overrides(text)
     if as_json:
         typer.echo(json.dumps({"problems": problems}))
     else:
@@ -56,17 +56,17 @@ def check_text(
         raise typer.Exit(Exit.PROBLEMS)
 
 
-def rows(parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def setting_rows(parameters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """All settings with their effective values as they would be written in an override, then the template's other parameters."""
-    from proxypool.config.overrides import parse, write
-    from proxypool.config.settings import ROWS
+    from proxypool.config.overrides import parse, serialize
+    from proxypool.config.settings import SETTING_SPECS
 
-    values, _ = parse(parameters.get(PARAMETER, ""), ROWS)
-    for name, row in ROWS.items():
-        value = write({name: values.get(name, row.default)}).partition("=")[2]
+    values, _ = parse(parameters.get(OVERRIDES_PARAMETER, ""), SETTING_SPECS)
+    for name, row in SETTING_SPECS.items():
+        value = serialize({name: values.get(name, row.default)}).partition("=")[2]
         yield {"name": name, "value": value, "unit": row.unit, "source": "override" if name in values else "default"}
     for name, value in parameters.items():
-        if name != PARAMETER:
+        if name != OVERRIDES_PARAMETER:
             yield {"name": name, "value": _USERINFO.sub("***@", value), "unit": "", "source": "parameter"}
 
 

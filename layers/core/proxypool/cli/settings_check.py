@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from proxypool.config.overrides import MAX_CHARS, parse
-from proxypool.config.settings import ROWS, Settings
+from proxypool.config.settings import SETTING_SPECS, Settings
 from proxypool.config.time_limits import NORMAL, VISIBILITY_FACTOR
 
 CLAIM_MARGIN_SECONDS = 30  # between the clocks of two invocations
 
 
-def check(text: str) -> list[str]:
+def check_overrides(text: str) -> list[str]:
     """One line per error; an empty list where the text can be deployed. Offline: no AWS call is made."""
-    values, problems = parse(text, ROWS)
+    values, problems = parse(text, SETTING_SPECS)
     if len(text) > MAX_CHARS:
         problems.append(f"{len(text):,} characters exceed the {MAX_CHARS:,} of the parameter")
     return problems + list(_conflicts(Settings(**values)))  # type: ignore[arg-type]
@@ -64,9 +64,9 @@ def _unknown_stages(settings: Settings) -> Iterator[str]:
 
 
 def _unknown_filters(settings: Settings) -> Iterator[str]:
-    from proxypool.leases.build import watched_of
+    from proxypool.leases.build import pool_low_filters
 
     try:
-        watched_of(settings)
+        pool_low_filters(settings)
     except ValueError as error:
         yield f"pool_low_filters: {error}"

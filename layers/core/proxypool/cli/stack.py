@@ -13,7 +13,7 @@ from proxypool_client.cli.output import Exit, client_errors, fail, show, table
 from proxypool_client.cli.request import Json
 
 LIST_LIMIT = 100  # messages of each queue
-DAY = "%Y-%m-%d"
+DATE_FORMAT = "%Y-%m-%d"
 
 Stack = Annotated[
     str,
@@ -29,9 +29,9 @@ stack_app.add_typer(dlq, name="dlq")
 @stack_app.command("export")
 def export_ledger(
     first: Annotated[
-        datetime | None, typer.Option("--from", formats=[DAY], help="First day (UTC); default: that of the oldest record.")
+        datetime | None, typer.Option("--from", formats=[DATE_FORMAT], help="First day (UTC); default: that of the oldest record.")
     ] = None,
-    last: Annotated[datetime | None, typer.Option("--to", formats=[DAY], help="Last day (UTC); default: today.")] = None,
+    last: Annotated[datetime | None, typer.Option("--to", formats=[DATE_FORMAT], help="Last day (UTC); default: today.")] = None,
     owner: Annotated[str, typer.Option(help="Only leases of this owner.")] = "",
     out: Annotated[Path | None, typer.Option(help="File to write; default: stdout.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV instead of JSON Lines.")] = False,
@@ -55,7 +55,7 @@ def export_ledger(
         except OSError as error:
             fail(Exit.USAGE, f"{out} cannot be written ({error.strerror})", as_json)
         items = ledger.granted(start, end, owner=owner, now=clock.now())
-        count = export.write(map(export.record, items), file, as_csv=as_csv)
+        count = export.write_records(map(export.audit_record, items), file, as_csv=as_csv)
     if out:
         show({"records": count, "file": str(out)}, as_json)
 

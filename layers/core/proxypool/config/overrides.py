@@ -1,6 +1,6 @@
 """The text of the template's parameter `Overrides`: `sweep_page=100,check_skip=integrity_https+targets`.
 
-Pairs are separated by commas, the items of a list by `+`; every other character that is not in `RAW` is percent-encoded (RFC
+Pairs are separated by commas, the items of a list by `+`; every other character that is not in `UNESCAPED_CHARACTER` is percent-encoded (RFC
 3986; a comma is `%2C`). Nothing in it needs quotes in a shell, in samconfig.toml or in `sam deploy --parameter-overrides`.
 """
 
@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 MAX_CHARS: Final = 1_300  # with all other variables below the 4 KB of a Lambda environment (a test adds them up)
-BETWEEN_PAIRS: Final = ","
-BETWEEN_ITEMS: Final = "+"
-RAW: Final = "[A-Za-z0-9._~:/@%#=-]"  # unescaped characters of a text, and `%` for escapes like `%2C`
+PAIR_SEPARATOR: Final = ","
+LIST_SEPARATOR: Final = "+"
+UNESCAPED_CHARACTER: Final = "[A-Za-z0-9._~:/@%#=-]"  # unescaped characters of a text, and `%` for escapes like `%2C`
 _NOT_QUOTED: Final = "._~:/@#=-"
 _BROKEN_ESCAPE: Final = "%(?![0-9A-Fa-f]{2})"
 
 Value = bool | int | float | str | tuple[str, ...]
 
 
-class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lease`
+class SettingSpec(NamedTuple):  # a dataclass would slow down the cold start of `lease`
     """One row of the table of settings. The type of `default` is the type of the setting.
 
     `low` and `high` are the bounds of a number; `choices` are the valid texts, or items of a list; `pattern` is a regular
@@ -48,7 +48,11 @@ class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lea
             return "[0-9]{1,9}([.][0-9]{1,3})?"
         if self.choices and isinstance(self.default, str):
             return f"({'|'.join(self.choices)})"
-        return f"{RAW}+([+]{RAW}+)*" if isinstance(self.default, tuple) else f"{RAW}+"
+        return (
+            f"{UNESCAPED_CHARACTER}+([+]{UNESCAPED_CHARACTER}+)*"
+            if isinstance(self.default, tuple)
+            else f"{UNESCAPED_CHARACTER}+"
+        )
 
     @property
     def allowed(self) -> str:
@@ -73,7 +77,7 @@ class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lea
                 raise ValueError(f"{text} is not {self._expected()}")
             return number
         if isinstance(self.default, tuple):
-            return tuple(self._text(self._decode(item)) for item in text.split(BETWEEN_ITEMS))
+            return tuple(self._text(self._decode(item)) for item in text.split(LIST_SEPARATOR))
         return self._text(self._decode(text))
 
     def _decode(self, text: str) -> str:
@@ -105,7 +109,7 @@ class Setting(NamedTuple):  # a dataclass would slow down the cold start of `lea
         return "a percent-encoded text" + " with + between items" * isinstance(self.default, tuple)
 
 
-def parse(text: str, rows: Mapping[str, Setting]) -> tuple[dict[str, Value], list[str]]:
+def parse(text: str, rows: Mapping[str, SettingSpec]) -> tuple[dict[str, Value], list[str]]:
     """The valid settings of the text, and a line for each pair that is not valid. A name that occurs twice is not valid."""
     values: dict[str, Value] = {}
     problems: list[str] = []
@@ -126,25 +130,25 @@ def parse(text: str, rows: Mapping[str, Setting]) -> tuple[dict[str, Value], lis
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for pair in text.split(BETWEEN_PAIRS) if text else []:
+    for pair in text.split(PAIR_SEPARATOR) if text else []:
         name, _, value = pair.partition("=")
         yield name, value
 
 
-def write(values: Mapping[str, Value]) -> str:
+def serialize(values: Mapping[str, Value]) -> str:
     """The text of these settings; the inverse of `parse`. An empty text or list cannot be written and is left out."""
-    return BETWEEN_PAIRS.join(f"{name}={_written(value)}" for name, value in values.items() if value not in ("", ()))
+    return PAIR_SEPARATOR.join(f"{name}={_written(value)}" for name, value in values.items() if value not in ("", ()))
 
 
 def _written(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return BETWEEN_ITEMS.join(quote(item, safe=_NOT_QUOTED) for item in value)
+        return LIST_SEPARATOR.join(quote(item, safe=_NOT_QUOTED) for item in value)
     return quote(f"{value:g}" if isinstance(value, float) else str(value), safe=_NOT_QUOTED)
 
 
-def pattern(rows: Mapping[str, Setting]) -> str:
+def pattern(rows: Mapping[str, SettingSpec]) -> str:
     """A regular expression (Python, Java) for the whole text: known names, each with a value of its shape."""
     names_of: dict[str, list[str]] = {}
     for name, row in rows.items():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache, partial
 from typing import Any, Final
 
-from proxypool.config.overrides import Setting, Value, parse, write
+from proxypool.config.overrides import SettingSpec, Value, parse, serialize
 from proxypool.errors import ConfigurationError
 
 OVERRIDES: Final = "OVERRIDES"
@@ -30,7 +30,7 @@ def _environment(default: str = "") -> Any:
 
 
 def _setting(section: str, default: Value, doc: str, **row: Any) -> Any:
-    return field(default=default, metadata={_ROW: Setting(section=section, default=default, doc=doc, **row)})
+    return field(default=default, metadata={_ROW: SettingSpec(section=section, default=default, doc=doc, **row)})
 
 
 def _number(section: str, default: float, low: float, high: float, unit: str, doc: str) -> Any:
@@ -192,28 +192,32 @@ class Settings:
         return value
 
 
-ROWS: Final[Mapping[str, Setting]] = {item.name: item.metadata[_ROW] for item in fields(Settings) if item.metadata}
+SETTING_SPECS: Final[Mapping[str, SettingSpec]] = {
+    item.name: item.metadata[_ROW] for item in fields(Settings) if item.metadata
+}
 """The settings that `Overrides` can set."""
-GIVEN: Final = tuple(item.name for item in fields(Settings) if not item.metadata)
+ENVIRONMENT_FIELDS: Final = tuple(item.name for item in fields(Settings) if not item.metadata)
 """The fields that have environment variables of their own."""
 
 
 def overrides(**values: Value) -> str:
     """The text of `Overrides` for these settings. Raises KeyError for an unknown name."""
-    return write({name: value for name, value in values.items() if ROWS[name]})
+    return serialize({name: value for name, value in values.items() if SETTING_SPECS[name]})
 
 
-def read(environment: Mapping[str, str]) -> tuple[Settings, list[str]]:
+def read_environment(environment: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """Reads settings from environment variables; also returns a message for each override that is ignored in favor of the default."""
-    values, problems = parse(environment.get(OVERRIDES, ""), ROWS)
-    given: dict[str, Any] = {name: environment[name.upper()] for name in GIVEN if name.upper() in environment}
+    values, problems = parse(environment.get(OVERRIDES, ""), SETTING_SPECS)
+    given: dict[str, Any] = {
+        name: environment[name.upper()] for name in ENVIRONMENT_FIELDS if name.upper() in environment
+    }
     return Settings(**given, **values), problems  # type: ignore[arg-type]
 
 
 @cache
 def settings() -> Settings:
     """The settings of this process, read on the first call (never at import)."""
-    config, problems = read(os.environ)
+    config, problems = read_environment(os.environ)
     report_ignored(problems)
     return config
 

@@ -12,7 +12,7 @@ from proxypool.http import web
 
 OWNER_HEADER: Final = "x-proxypool-owner"
 ON_BEHALF_HEADER: Final = "x-on-behalf-of"  # the owner on whose behalf the role of the worker leases
-OWNER: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
+OWNER_PATTERN: Final = re.compile(r"[A-Za-z0-9_.:@=+,/-]{1,128}")
 """Valid owner names; they are parts of keys and records."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.:@+,/-]")  # characters of a subject; "=" starts an escape
 _IAM_ID: Final = re.compile("A[A-Z]{3}[A-Z0-9]{12,}")  # unique IDs of IAM users and roles
@@ -58,7 +58,7 @@ def identify(event: web.Event, *, local: bool) -> Caller:
             raise Unidentified()
     elif not name and local:
         name, is_local = web.header(event, OWNER_HEADER) or "local", True
-    if not OWNER.fullmatch(name):
+    if not OWNER_PATTERN.fullmatch(name):
         raise Unidentified()
     return Caller(owner=name, scopes=None if jwt is None else _scopes(jwt), is_local=is_local)
 
@@ -68,7 +68,7 @@ def on_behalf(event: web.Event, caller: Caller, *, worker_role_id: str) -> Calle
     owner = web.header(event, ON_BEHALF_HEADER)
     if owner is None:
         return caller
-    if not worker_role_id or caller.owner != worker_role_id or not OWNER.fullmatch(owner):
+    if not worker_role_id or caller.owner != worker_role_id or not OWNER_PATTERN.fullmatch(owner):
         raise Forbidden()
     return caller._replace(owner=owner)
 

@@ -62,18 +62,18 @@ _CODECS: Final = {
 }
 
 
-def codec_of(hint: Any) -> Codec:
+def find_codec(hint: Any) -> Codec:
     """The codec of an annotation: a type above, StrEnum, X | None, tuple[X, ...], frozenset[X], Mapping[str, X], a dataclass."""
     kind, arguments = get_origin(hint) or hint, get_args(hint)
     if NoneType in arguments:
-        codec = codec_of(arguments[0])
+        codec = find_codec(arguments[0])
         return codec._replace(schema=nullable(codec.schema))
     if kind is tuple:
-        return Codec(list, array(codec_of(arguments[0]).schema), list, list, tuple)
+        return Codec(list, array(find_codec(arguments[0]).schema), list, list, tuple)
     if kind is frozenset:
-        return Codec(set, array(codec_of(arguments[0]).schema), sorted, set, frozenset)
+        return Codec(set, array(find_codec(arguments[0]).schema), sorted, set, frozenset)
     if kind is Mapping:
-        return Codec(dict, map_(codec_of(arguments[1]).schema), dict, dict, dict)
+        return Codec(dict, map_(find_codec(arguments[1]).schema), dict, dict, dict)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return Codec(str, one_of(*kind), str, str, kind)
     if isinstance(kind, type) and is_dataclass(kind):
@@ -87,7 +87,7 @@ def members(record: type) -> tuple[Member, ...]:
     hints, out = get_type_hints(record), []
     for one in fields(record):
         meta = cast(Meta, one.metadata)
-        codec = meta.get("codec") or codec_of(hints[one.name])
+        codec = meta.get("codec") or find_codec(hints[one.name])
         default = one.default if one.default_factory is MISSING else one.default_factory()
         out.append(Member(one.name, meta, codec, meta.get("stored", one.name), default))
     return tuple(out)

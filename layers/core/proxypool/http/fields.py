@@ -35,18 +35,20 @@ def to_json(record: Any) -> dict[str, Any]:
     return out | {name: getattr(record, name) for name in getattr(record, "SHOWN", ())}
 
 
-def schema(record: type) -> dict[str, Any]:
+def json_schema(record: type) -> dict[str, Any]:
     """The JSON schema of `to_json`."""
     found: dict[str, Schema] = {}
     for name, meta, codec, *_ in members(record):
         if "shown" in meta:
-            found |= schema(codec.record)["properties"] if codec.record else {name: {**codec.schema, **meta["shown"]}}
+            found |= (
+                json_schema(codec.record)["properties"] if codec.record else {name: {**codec.schema, **meta["shown"]}}
+            )
     found |= getattr(record, "SHOWN", {})
     optional = {one.name for one in members(record) if one.meta.get("optional")}
     return {**object_(**found), "required": [name for name in found if name not in optional]}
 
 
-def load(record: type, values: Mapping[str, Any], *, by_stored_name: bool = False) -> dict[str, Any]:
+def to_arguments(record: type, values: Mapping[str, Any], *, by_stored_name: bool = False) -> dict[str, Any]:
     """The record's arguments from a row, or from checked values of a request; None and unknown names are left out."""
     out: dict[str, Any] = {}
     for name, _, codec, stored, _ in members(record):
@@ -55,24 +57,26 @@ def load(record: type, values: Mapping[str, Any], *, by_stored_name: bool = Fals
             if codec.record is None or codec.stored is not dict:
                 out[name] = codec.load(value)
             else:
-                out[name] = codec.record(**load(codec.record, value, by_stored_name=True))
+                out[name] = codec.record(**to_arguments(codec.record, value, by_stored_name=True))
     return out
 
 
-def store(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def to_attributes(record: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of fields as a row's attributes, by field name; None for nothing: None, empty texts and empty collections."""
     codecs = {one.name: one.codec for one in members(record)}
     out = {name: _store(codecs[name], value) for name, value in values.items()}
     return {name: None if value in ("", [], {}, set()) else value for name, value in out.items()}
 
 
-def row(record: Any) -> dict[str, Any]:
+def to_row(record: Any) -> dict[str, Any]:
     """All attributes of a record, as `store` has them."""
-    return store(type(record), {one.name: getattr(record, one.name) for one in members(record.__class__) if one.stored})
+    return to_attributes(
+        type(record), {one.name: getattr(record, one.name) for one in members(record.__class__) if one.stored}
+    )
 
 
 def _store(codec: Codec, value: Any) -> Any:
     if value is None or codec.record is None or codec.stored is not dict:
         return None if value is None else codec.store(value)
-    stored = row(value)
+    stored = to_row(value)
     return {one.stored: stored[one.name] for one in members(codec.record) if stored.get(one.name)}

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused, Invalid
-from proxypool.http.fields import load, request_fields
+from proxypool.http.fields import request_fields, to_arguments
 from proxypool.http.web import Field, read_fields
 from proxypool.jobs import transforms
 from proxypool.jobs.fetch.domains import Domains
 from proxypool.jobs.fetch.page import SAFE_HEADERS
-from proxypool.jobs.job import JOB_ID, Crawl, Job, JobRequest
+from proxypool.jobs.job import JOB_ID_PATTERN, Crawl, Job, JobRequest
 from proxypool.leases.api import lease_fields
 from proxypool.network.address import Url, parse_public_url
 
@@ -23,7 +23,7 @@ MAX_BODY_BYTES: Final = 1_000_000  # of POST /jobs
 MAX_REQUEST_BYTES: Final = 150_000  # of one job's request, as its row holds it beside a result of 200 KB
 MAX_HEADERS: Final = 50
 MAX_HEADER_CHARS: Final = 4_096
-_JOB_ID: Final = re.compile(JOB_ID)
+_JOB_ID: Final = re.compile(JOB_ID_PATTERN)
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _CONNECTION_HEADERS: Final = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect", "cookie",
@@ -37,7 +37,7 @@ def job_fields(settings: Settings) -> dict[str, Field]:
     fields = request_fields(JobRequest)
     return fields | {
         "max_attempts": replace(fields["max_attempts"], maximum=settings.job_max_attempts),
-        "job_id": Field(default="", pattern=JOB_ID, description="Default: a digest of the request"),
+        "job_id": Field(default="", pattern=JOB_ID_PATTERN, description="Default: a digest of the request"),
     }
 
 
@@ -83,7 +83,7 @@ def _job(body: Any, owner: str, settings: Settings, domains: Domains, prefix: st
         for name, value in lease.items()
         if name in values["lease"]
     }
-    request = JobRequest(**load(JobRequest, values | {"url": str(url), "lease": given, "crawl": crawl}))
+    request = JobRequest(**to_arguments(JobRequest, values | {"url": str(url), "lease": given, "crawl": crawl}))
     if len(request.text()) > MAX_REQUEST_BYTES:
         raise Invalid([{"field": f"{prefix}body", "message": f"the request is over {MAX_REQUEST_BYTES} bytes as JSON"}])
     return Job(owner=owner, id=job_id or request.digest(), request=request)

@@ -59,22 +59,22 @@ class WorkerRuntime:
         return outcomes
 
 
-def worker_runtime(settings: Settings) -> WorkerRuntime:
+def build_worker_runtime(settings: Settings) -> WorkerRuntime:
     """Builds the worker and the AWS clients that its threads share."""
     for service in (
         "dynamodb",
         "events",
     ):  # here, once: else each thread would start to create one, which takes over 100 ms
         aws.client(service)
-    state, jobs = StateTable(settings.need("state_table")), job_table(settings)
+    state, jobs = StateTable(settings.need("state_table")), build_job_table(settings)
     return WorkerRuntime(
         settings=settings,
         state=state,
         proxies=ProxyTable(settings.need("proxies_table")),
         worker=Worker(
             jobs=jobs,
-            results=results(settings),
-            domains=domains(settings, state),
+            results=build_results(settings),
+            domains=build_domains(settings, state),
             crawler=Crawler(jobs, state, settings),
             settings=settings,
         ),
@@ -83,24 +83,27 @@ def worker_runtime(settings: Settings) -> WorkerRuntime:
     )
 
 
-def service(settings: Settings) -> Jobs:
+def build_service(settings: Settings) -> Jobs:
     """Builds the service behind the job routes of the API."""
     state = StateTable(settings.need("state_table"))
     return Jobs(
-        jobs=job_table(settings), results=results(settings), domains=domains(settings, state), settings=settings
+        jobs=build_job_table(settings),
+        results=build_results(settings),
+        domains=build_domains(settings, state),
+        settings=settings,
     )
 
 
-def job_table(settings: Settings) -> JobTable:
+def build_job_table(settings: Settings) -> JobTable:
     """The jobs table."""
     return JobTable(settings.need("jobs_table"), settings.job_ttl_seconds)
 
 
-def results(settings: Settings) -> Results:
+def build_results(settings: Settings) -> Results:
     """The store of results: the job's row, or S3."""
     return Results(settings.need("bodies_bucket"), settings.job_result_max_bytes)
 
 
-def domains(settings: Settings, state: StateTable) -> Domains:
+def build_domains(settings: Settings, state: StateTable) -> Domains:
     """The domains that jobs may fetch from."""
     return Domains(state, settings.jobs_any_domain, settings.jobs_allow_http)

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Final
 
 from proxypool import clock
 from proxypool.http.codec import TEXT_OR_NULL, Codec, Meta
-from proxypool.http.fields import load
+from proxypool.http.fields import to_arguments
 from proxypool.http.operation import INSTANT, Schema
 from proxypool.http.web import Field
-from proxypool.leases.sessions.store import SESSION_ID
-from proxypool.network.address import parse_url
+from proxypool.leases.sessions.store import SESSION_ID_PATTERN
+from proxypool.network.address import parse_http_url
 
 ID_BYTES: Final = 16
-JOB_ID: Final = r"[A-Za-z0-9._-]{1,64}"  # also of a batch
+JOB_ID_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"  # also of a batch
 _TEXT: Final = r"[\s\S]{1,1000}"
 
 
@@ -71,7 +71,7 @@ class JobRequest:
     ))
     body: str = field(default="", metadata=Meta(request=Field(pattern=r"[\s\S]{0,200000}")))
     session_id: str = field(default="", metadata=Meta(
-        request=Field(pattern=SESSION_ID, description="Cookies, tokens and one exit are kept"),
+        request=Field(pattern=SESSION_ID_PATTERN, description="Cookies, tokens and one exit are kept"),
         shown={}, codec=TEXT_OR_NULL,
     ))
     lease: Mapping[str, Any] = field(default_factory=dict, metadata=Meta(
@@ -94,14 +94,14 @@ class JobRequest:
         request=Field(description="Follow the page's links; each page is a job of the same batch"),
     ))
     batch: str = field(default="", metadata=Meta(
-        request=Field(pattern=JOB_ID, description="Names jobs that belong together"), shown={}, codec=TEXT_OR_NULL,
+        request=Field(pattern=JOB_ID_PATTERN, description="Names jobs that belong together"), shown={}, codec=TEXT_OR_NULL,
     ))
     # fmt: on
 
     @property
     def host(self) -> str:
         """The target's canonical host; raises AddressRefused where `url` is not canonical."""
-        return parse_url(self.url, allow_http=True).host
+        return parse_http_url(self.url, allow_http=True).host
 
     def text(self) -> str:
         """The request in its one canonical form."""
@@ -114,7 +114,7 @@ class JobRequest:
     @classmethod
     def parse(cls, text: str) -> JobRequest:
         """The request that `text()` wrote; members of a newer version are ignored."""
-        return cls(**load(cls, json.loads(text)))
+        return cls(**to_arguments(cls, json.loads(text)))
 
 
 _REQUEST: Final = Codec(str, {}, store=JobRequest.text, load=JobRequest.parse, record=JobRequest)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, VersionConflict
 from proxypool.http.caller import Right
-from proxypool.http.fields import schema
+from proxypool.http.fields import json_schema
 from proxypool.http.operation import (
     ANYTHING,
     BOOLEAN,
@@ -26,14 +26,14 @@ from proxypool.http.operation import (
 from proxypool.http.web import schema_of
 from proxypool.jobs.api import MAX_BODY_BYTES, MAX_JOBS, job_fields
 from proxypool.jobs.fetch.domains import DOMAIN_FIELDS, DOMAIN_NAME
-from proxypool.jobs.job import JOB_ID, Job, JobState
-from proxypool.jobs.service import QUERY_FIELDS, Jobs
+from proxypool.jobs.job import JOB_ID_PATTERN, Job, JobState
+from proxypool.jobs.service import LIST_JOBS_QUERY, Jobs
 
 
 def schemas() -> Mapping[str, Schema]:
     """The schemas of the answers."""
     return {
-        "Job": schema(Job),
+        "Job": json_schema(Job),
         "JobId": object_(id=TEXT),
         "Result": {
             "type": "object",
@@ -74,32 +74,32 @@ def operations(settings: Settings) -> tuple[Operation[Jobs], ...]:
             answers={202: {"oneOf": [ref("JobId"), object_(jobs=array(ref("JobId")))]}},
         ),
         Operation(
-            route="GET /jobs", name="listJobs", summary="Your jobs in one state", right=Right.USER, query=QUERY_FIELDS,
+            route="GET /jobs", name="listJobs", summary="Your jobs in one state", right=Right.USER, query=LIST_JOBS_QUERY,
             call=lambda request: request.service.page(request.caller.owner, request.query),
             answers={200: object_(jobs=array(ref("Job")), next=nullable(TEXT))},
         ),
         Operation(
-            route="GET /jobs/{id}", name="readJob", summary="One job", right=Right.USER, id_pattern=JOB_ID,
+            route="GET /jobs/{id}", name="readJob", summary="One job", right=Right.USER, id_pattern=JOB_ID_PATTERN,
             call=lambda request: request.service.show(request.caller.owner, request.id), answers={200: ref("Job")},
         ),
         Operation(
             route="DELETE /jobs/{id}", name="removeJob", summary="Remove a job and its result", right=Right.USER,
-            call=lambda request: request.service.delete(request.caller.owner, request.id), id_pattern=JOB_ID,
+            call=lambda request: request.service.delete(request.caller.owner, request.id), id_pattern=JOB_ID_PATTERN,
             answers={204: None},
         ),
         Operation(
             route="GET /jobs/{id}/result", name="readResult", summary="The result of the job's last successful run",
-            right=Right.USER, id_pattern=JOB_ID,
+            right=Right.USER, id_pattern=JOB_ID_PATTERN,
             call=lambda request: request.service.result(request.caller.owner, request.id), answers={200: ref("Result")},
         ),
         Operation(
             route="POST /jobs/{id}/replay", name="replayJob", summary="Run a finished job again", right=Right.USER,
-            description="The old result stays until it is replaced.", id_pattern=JOB_ID,
+            description="The old result stays until it is replaced.", id_pattern=JOB_ID_PATTERN,
             call=lambda request: request.service.replay(request.caller.owner, request.id),
             answers={202: ref("Job")}, errors=(VersionConflict,),
         ),
         Operation(
-            route="GET /batches/{id}", name="readBatch", summary="Progress of a batch", right=Right.USER, id_pattern=JOB_ID,
+            route="GET /batches/{id}", name="readBatch", summary="Progress of a batch", right=Right.USER, id_pattern=JOB_ID_PATTERN,
             call=lambda request: request.service.batch(request.caller.owner, request.id), answers={200: ref("Batch")},
         ),
         Operation(

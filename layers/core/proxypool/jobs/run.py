@@ -32,8 +32,8 @@ WAIT_SECONDS: Final = 10.0  # for a free proxy, before the job is requeued
 MAX_LEASE_TRIES: Final = 5  # leases whose exit was tried already are released unused
 MAX_AUTH_FAILURES: Final = 2  # 407: a second lease has the current credentials
 MAX_SAVES: Final = 5  # of a session, each rebased on the version that another holder saved
-DENIED: Final = frozenset({"http_401", "http_403", "http_451"})
-FINAL: Final = frozenset(
+DENIED_REASONS: Final = frozenset({"http_401", "http_403", "http_451"})
+FINAL_REASONS: Final = frozenset(
     {"too_large", "encoding", "too_many_redirects"}
 )  # properties of the page: another exit does not help
 
@@ -249,9 +249,9 @@ def _should_retry(result: RunResult, domain: Domain) -> bool:
     refused twice are not retried: those of the provider are wrong.
     """
     finding = result.finding
-    if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL:
+    if finding is None or finding.outcome is Outcome.OK or finding.reason in FINAL_REASONS:
         return False
     if finding.outcome is Outcome.CREDENTIALS:
         result.auth_failures += 1
         return result.auth_failures < MAX_AUTH_FAILURES
-    return domain.rotate_denied or finding.reason not in DENIED
+    return domain.rotate_denied or finding.reason not in DENIED_REASONS

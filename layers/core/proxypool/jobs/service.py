@@ -17,15 +17,15 @@ from proxypool.http.fields import to_json
 from proxypool.http.web import Field
 from proxypool.jobs.api import is_job_id, read_jobs
 from proxypool.jobs.fetch.domains import DOMAIN_NAME, Domains
-from proxypool.jobs.job import JOB_ID, Job, JobState, job_key
+from proxypool.jobs.job import JOB_ID_PATTERN, Job, JobState, job_key
 from proxypool.jobs.store.result import Results
 from proxypool.jobs.store.table import JobTable
 
 PAGE_SIZE: Final = 100
 
-QUERY_FIELDS: Final = {
+LIST_JOBS_QUERY: Final = {
     "state": Field(kind=str, choices=tuple(JobState), default=JobState.FAILED.value),
-    "batch": Field(kind=str, default="", pattern=JOB_ID),
+    "batch": Field(kind=str, default="", pattern=JOB_ID_PATTERN),
     "next": Field(kind=str, pattern=r"[A-Za-z0-9_=-]{1,600}", description="Page token (`next`) of the previous page"),
 }
 

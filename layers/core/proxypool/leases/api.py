@@ -16,13 +16,13 @@ from proxypool.http.fields import to_json
 from proxypool.http.operation import ApiRequest, Reply
 from proxypool.leases.filters import FILTERS, request_values
 from proxypool.leases.pool import Pool, Request, Strategy
-from proxypool.leases.sessions.store import SESSION_ID
+from proxypool.leases.sessions.store import SESSION_ID_PATTERN
 from proxypool.proxies.proxy import ID_PATTERN
 
 KEY_HEADER: Final = "Idempotency-Key"
-LEASE_ID: Final = r"[0-9a-f]{32}\.[0-9]{1,2}"
+LEASE_ID_PATTERN: Final = r"[0-9a-f]{32}\.[0-9]{1,2}"
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-TARGET: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
+TARGET_PATTERN: Final = rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})+"
 MAX_EXCLUDED: Final = 1_000
 MAX_RELEASED: Final = 100
 
@@ -33,11 +33,11 @@ def lease_fields(settings: Settings) -> dict[str, web.Field]:
         **{row.name: row.field for row in FILTERS},
         "target": web.Field(
             kind=str,
-            pattern=TARGET,
+            pattern=TARGET_PATTERN,
             description="The host you will ask, lower case: exits that cool for it are left out",
         ),
         "session_id": web.Field(
-            kind=str, pattern=SESSION_ID, description="Stays with one proxy as long as that can be leased"
+            kind=str, pattern=SESSION_ID_PATTERN, description="Stays with one proxy as long as that can be leased"
         ),
         "strategy": web.Field(kind=str, default=Strategy.WEIGHTED.value, choices=tuple(Strategy)),
         "distinct_exit": web.Field(kind=bool, default=False, description="No two of these leases share an exit IP"),
@@ -67,7 +67,7 @@ KEY_FIELD: Final = web.Field(
 RELEASE_FIELDS: Final = {"outcome": _OUTCOME, "retry_after": _RETRY_AFTER}
 REPORT_FIELDS: Final = {"outcome": replace(_OUTCOME, required=True), "retry_after": _RETRY_AFTER}
 RELEASE_MANY_FIELDS: Final = {
-    "leases": web.Field(kind=list, required=True, pattern=LEASE_ID, max_items=MAX_RELEASED),
+    "leases": web.Field(kind=list, required=True, pattern=LEASE_ID_PATTERN, max_items=MAX_RELEASED),
     "outcome": _OUTCOME,
 }
 

@@ -12,15 +12,15 @@ from proxypool.leases.sessions.store import Sessions
 
 if TYPE_CHECKING:
     from proxypool.leases.expire import Bridge
-    from proxypool.leases.index.watched import Watched
+    from proxypool.leases.index.pool_low_filters import PoolLowFilter
 
 
-def cache_of(settings: Settings) -> Cache:
+def build_cache(settings: Settings) -> Cache:
     """The pool's Redis, not yet connected."""
     return Cache(settings.need("redis_url"), Keys(settings.pool), user=settings.cache_user, name=settings.cache_name)
 
 
-def pool_of(settings: Settings, cache: Cache) -> Pool:
+def build_pool(settings: Settings, cache: Cache) -> Pool:
     """The lease engine."""
     limits = Limits(
         total_seconds=settings.max_lease_total_seconds,
@@ -33,19 +33,19 @@ def pool_of(settings: Settings, cache: Cache) -> Pool:
     return Pool(cache, limits)
 
 
-def sessions_of(settings: Settings) -> Sessions:
+def build_sessions(settings: Settings) -> Sessions:
     """The sessions, on separate connections, since their keys are in other slots than the pool's."""
-    return Sessions(cache_of(settings), settings.session_idle_seconds, settings.session_life_seconds)
+    return Sessions(build_cache(settings), settings.session_idle_seconds, settings.session_life_seconds)
 
 
-def watched_of(settings: Settings) -> tuple[Watched, ...]:
+def pool_low_filters(settings: Settings) -> tuple[PoolLowFilter, ...]:
     """The filters of proxy.pool_low. Raises ValueError with the reason where they cannot be read."""
-    from proxypool.leases.index.watched import BETWEEN_CONDITIONS, BETWEEN_FILTERS, parse_watched
+    from proxypool.leases.index.pool_low_filters import CONDITION_SEPARATOR, FILTER_SEPARATOR, parse_pool_low_filters
 
-    return parse_watched(BETWEEN_FILTERS.join(settings.pool_low_filters).replace(":", BETWEEN_CONDITIONS))
+    return parse_pool_low_filters(FILTER_SEPARATOR.join(settings.pool_low_filters).replace(":", CONDITION_SEPARATOR))
 
 
-def bridge_of(settings: Settings) -> Bridge:
+def build_bridge(settings: Settings) -> Bridge:
     """The bridge to DynamoDB. Its modules are imported here, since the lease function starts without a vendor's library.
 
     Filters of proxy.pool_low that cannot be read are ignored, and reported.
@@ -56,15 +56,15 @@ def bridge_of(settings: Settings) -> Bridge:
     from proxypool.leases.ledger.table import Ledger
     from proxypool.proxies.table import ProxyTable
 
-    cache = cache_of(settings)
+    cache = build_cache(settings)
     try:
-        watched = watched_of(settings)
+        filters = pool_low_filters(settings)
     except ValueError as error:
-        watched = ()
+        filters = ()
         report_ignored([f"pool_low_filters: {error}"])
     return Bridge(
         cache=cache,
-        watched=watched,
+        pool_low_filters=filters,
         low_mark=settings.pool_low_mark,
         index=Index(cache, settings.max_age_seconds),
         ledger=Ledger(settings.need("leases_table"), settings.ledger_ttl_days),

@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from proxypool import clock
 from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.leases import filters, operator_settings
+from proxypool.leases.index.pool_low_filters import PoolLowFilter
 from proxypool.leases.index.ready import Index
-from proxypool.leases.index.watched import Watched
 from proxypool.leases.ledger import journal
 from proxypool.leases.ledger.journal import EntryKind, JournalEntry
 from proxypool.leases.ledger.table import Ledger
-from proxypool.leases.pool import REASONS
+from proxypool.leases.pool import REFUSAL_REASONS
 from proxypool.leases.redis.cache import Cache
 from proxypool.proxies.proxy import Protocol
 from proxypool.proxies.table import ProxyTable
@@ -47,7 +47,7 @@ class Bridge:
     state: StateTable
     strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
-    watched: tuple[Watched, ...] = ()  # filters whose ready proxies are counted for pool_low
+    pool_low_filters: tuple[PoolLowFilter, ...] = ()  # filters whose ready proxies are counted for pool_low
     low_mark: int = 0  # counting stops at this number
 
     def run(self, run_id: str, *, until: float) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Bridge:
         old = [
             name
             for name in self.cache.command("HKEYS", key)
-            if (name in operator_settings.OPTIONAL or name.startswith(operator_settings.RATE_FIELD))
+            if (name in operator_settings.OPTIONAL_FIELDS or name.startswith(operator_settings.RATE_FIELD_PREFIX))
             and name not in fields
         ]
         if old:
@@ -129,7 +129,7 @@ class Bridge:
             found = self.cache.command("XRANGE", self.cache.keys.journal, "-", "+", "COUNT", ENTRIES_PER_PAGE)
             if not found:
                 return total, True
-            entries, unreadable = journal.read(found)
+            entries, unreadable = journal.parse_entries(found)
             if unreadable:  # a retry cannot help, and the entries after them must not wait
                 count(Metric.RECORDS_SKIPPED, unreadable)
                 log.error("journal entries skipped", count=unreadable)
@@ -155,13 +155,13 @@ class Bridge:
             "journal_length": length,
             "journal_age_seconds": age_ms // 1000,
         }
-        ready_by = {one.name: one.ready(self.cache, enough=self.low_mark) for one in self.watched}
+        ready_by = {one.name: one.ready(self.cache, enough=self.low_mark) for one in self.pool_low_filters}
         self.state.put(GAUGES, {"at": clock.iso(now), **gauges, "ready_by": ready_by})
         for metric, value in zip(_GAUGES, gauges.values(), strict=True):
             count(metric, value)
         count(Metric.POOL_LOW, int(ready < self.low_mark))
         for reason, number in zip(refused[::2], refused[1::2], strict=True):
-            count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REASONS else "other")
+            count_by(Metric.LEASES_REFUSED, int(number), "reason", reason if reason in REFUSAL_REASONS else "other")
         return gauges
 
     def _fill(self, until: float) -> int:
@@ -179,7 +179,7 @@ class Bridge:
                 break
             if after is None:
                 if self.cache.command("HDEL", self.cache.keys.settings, "fill_after"):
-                    self._set("filled", filters.LAYOUT)
+                    self._set("filled", filters.LAYOUT_VERSION)
                 break
             self._set("fill_after", fill + after)
         return filled
@@ -188,14 +188,14 @@ class Bridge:
         """The fill of this layout that has not reached the end, and its cursor; else a new one, from the table's beginning."""
         layout, _, rest = (self._get("fill_after") or "").partition(" ")
         fill, _, cursor = rest.partition(" ")
-        if layout != filters.LAYOUT or not fill:
+        if layout != filters.LAYOUT_VERSION or not fill:
             fill, cursor = secrets.token_hex(6), ""
-            self._set("fill_after", f"{filters.LAYOUT} {fill} ")
-        return f"{filters.LAYOUT} {fill} ", cursor or None
+            self._set("fill_after", f"{filters.LAYOUT_VERSION} {fill} ")
+        return f"{filters.LAYOUT_VERSION} {fill} ", cursor or None
 
     def _is_filled(self) -> bool:
         """Whether the whole table was indexed with the current layout."""
-        return self._get("filled") == filters.LAYOUT
+        return self._get("filled") == filters.LAYOUT_VERSION
 
     def _fold(self, entries: list[JournalEntry]) -> None:
         """Adds the entries to each proxy's evidence if its row does not have them yet. The stream is read before the rows, so
@@ -204,7 +204,7 @@ class Bridge:
         for entry in entries:
             of_proxy.setdefault(entry.proxy_id, []).append(entry)
         for proxy_id, record in self.proxies.get_many(of_proxy).items():
-            facts = journal.evidence(record.lease, of_proxy[proxy_id])
+            facts = journal.add_evidence(record.lease, of_proxy[proxy_id])
             if facts != record.lease:
                 self.proxies.fold_lease(proxy_id, facts)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from proxypool.errors import Invalid
 from proxypool.http.web import Field, read_fields
-from proxypool.leases.redis.keys import ANY_COUNTRY, HEAD, MEMBER_ID, ready_set
+from proxypool.leases.redis.keys import ANY_COUNTRY, MEMBER_ID, MEMBER_PREFIX, ready_set
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 
 if TYPE_CHECKING:  # the lease function does not load records
@@ -155,13 +155,15 @@ CONDITIONS: Final = {row.condition or row.name: row for row in FILTERS if row.co
 """The filters that PoolLowFilters can use, by their names there."""
 
 
-def layout(filters: Iterable[Filter]) -> str:
+def layout_version(filters: Iterable[Filter]) -> str:
     """The version of the members that these rows write: another one for any other set of values."""
     stored = ",".join(sorted(f"{row.key}={row.name}" for row in filters if row.key))
-    return HEAD + sha1(stored.encode(), usedforsecurity=False).hexdigest()[: MEMBER_ID.start - len(HEAD)]
+    return (
+        MEMBER_PREFIX + sha1(stored.encode(), usedforsecurity=False).hexdigest()[: MEMBER_ID.start - len(MEMBER_PREFIX)]
+    )
 
 
-LAYOUT: Final = layout(FILTERS)
+LAYOUT_VERSION: Final = layout_version(FILTERS)
 
 
 def request_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,16 +171,16 @@ def request_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {row.name: row.read(values[row.name]) for row in FILTERS if values[row.name] is not None}
 
 
-def needs(request: Request) -> list[str]:
+def request_needs(request: Request) -> list[str]:
     """The conditions of a request on a ready member, as choose.lua takes them."""
     asked = ((row, getattr(request, row.name)) for row in FILTERS if row.key)
     return [need.text for row, value in asked if value for need in row.needs(value)]
 
 
-def member(record: ProxyRecord) -> str:
+def ready_member(record: ProxyRecord) -> str:
     """A proxy's text in the ready sets."""
     values = (f"{row.key}{row.encode(value)}" for row in FILTERS if row.key for value in row.values(record))
-    return f"{LAYOUT}{record.id}{exit_ip(record)}|{'|'.join(values)}|"
+    return f"{LAYOUT_VERSION}{record.id}{exit_ip(record)}|{'|'.join(values)}|"
 
 
 def ready_sets(protocol: Protocol | None, country: str | None, anonymity: Anonymity) -> list[str]:

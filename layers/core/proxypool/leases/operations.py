@@ -8,21 +8,21 @@ from proxypool.config.settings import Settings
 from proxypool.errors import IdempotencyConflict, Paused, PoolEmpty, QuotaExceeded, Rebuilding, VersionConflict
 from proxypool.http import caller
 from proxypool.http.caller import Right
-from proxypool.http.fields import schema
+from proxypool.http.fields import json_schema
 from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, object_, ref
 from proxypool.http.router import Mount, Router
 from proxypool.http.web import Event
 from proxypool.leases import api
 from proxypool.leases.pool import Lease, Pool
 from proxypool.leases.sessions import api as session_api
-from proxypool.leases.sessions.store import SESSION_ID, Session, Sessions
+from proxypool.leases.sessions.store import SESSION_ID_PATTERN, Session, Sessions
 
 
 def schemas() -> Mapping[str, Schema]:
     """The schemas of the answers. A function: the lease function does not need them."""
-    session = schema(Session)
+    session = json_schema(Session)
     return {
-        "Lease": schema(Lease),
+        "Lease": json_schema(Lease),
         "Leases": object_(leases=array(ref("Lease"))),
         "SavedSession": object_(**{name: session["properties"][name] for name in ("id", "version", "ttl_seconds")}),
         "Session": session,
@@ -46,25 +46,25 @@ def lease_operations(settings: Settings) -> tuple[Operation[Pool], ...]:
         ),
         Operation(
             route="GET /leases/{id}", name="readLease", summary="One of your live leases", right=Right.USER,
-            call=api.read_lease, id_pattern=api.LEASE_ID, answers={200: one}, errors=(Rebuilding,),
+            call=api.read_lease, id_pattern=api.LEASE_ID_PATTERN, answers={200: one}, errors=(Rebuilding,),
         ),
         Operation(
             route="DELETE /leases/{id}", name="dropLease", summary="Release a lease without an outcome", right=Right.USER,
-            call=api.drop, id_pattern=api.LEASE_ID, answers={204: None}, errors=(Rebuilding,),
+            call=api.drop, id_pattern=api.LEASE_ID_PATTERN, answers={204: None}, errors=(Rebuilding,),
         ),
         Operation(
             route="POST /leases/{id}/release", name="releaseLease", summary="Release a lease and report its outcome",
-            right=Right.USER, call=api.release, id_pattern=api.LEASE_ID, body=api.RELEASE_FIELDS, is_body_required=False,
+            right=Right.USER, call=api.release, id_pattern=api.LEASE_ID_PATTERN, body=api.RELEASE_FIELDS, is_body_required=False,
             answers={204: None}, errors=(Rebuilding,),
         ),
         Operation(
             route="POST /leases/{id}/renew", name="renewLease", summary="Extend a lease", right=Right.USER,
-            call=api.renew, id_pattern=api.LEASE_ID, body=api.renew_fields(settings), is_body_required=False,
+            call=api.renew, id_pattern=api.LEASE_ID_PATTERN, body=api.renew_fields(settings), is_body_required=False,
             answers={200: one}, errors=(Rebuilding,),
         ),
         Operation(
             route="POST /leases/{id}/report", name="reportOutcome", summary="Report an outcome and keep the lease",
-            right=Right.USER, call=api.report, id_pattern=api.LEASE_ID, body=api.REPORT_FIELDS,
+            right=Right.USER, call=api.report, id_pattern=api.LEASE_ID_PATTERN, body=api.REPORT_FIELDS,
             answers={204: None}, errors=(Rebuilding,),
         ),
         Operation(
@@ -80,17 +80,17 @@ def session_operations() -> tuple[Operation[Sessions], ...]:
     return (
         Operation(
             route="GET /sessions/{id}", name="readSession", summary="Read a session and extend its idle time",
-            right=Right.USER, call=session_api.get, id_pattern=SESSION_ID, answers={200: ref("Session")},
+            right=Right.USER, call=session_api.get, id_pattern=SESSION_ID_PATTERN, answers={200: ref("Session")},
         ),
         Operation(
             route="PUT /sessions/{id}", name="saveSession", summary="Store a session if its version is the one you read",
-            right=Right.USER, call=session_api.put, id_pattern=SESSION_ID, body_schema=session_api.SESSION_SCHEMA,
+            right=Right.USER, call=session_api.put, id_pattern=SESSION_ID_PATTERN, body_schema=session_api.SESSION_SCHEMA,
             max_body_bytes=session_api.MAX_SESSION_BYTES,
             answers={201: ref("SavedSession"), 200: ref("SavedSession")}, errors=(VersionConflict,),
         ),
         Operation(
             route="DELETE /sessions/{id}", name="endSession", summary="Remove a session", right=Right.USER,
-            call=session_api.delete, id_pattern=SESSION_ID, answers={204: None},
+            call=session_api.delete, id_pattern=SESSION_ID_PATTERN, answers={204: None},
         ),
     )  # fmt: skip
 

@@ -6,23 +6,23 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-RATE: Final = r"(?:\*|[a-z0-9_.-]{1,253})=[1-9][0-9]{0,5}/[1-9][0-9]{0,4}(?:\+[0-9]{1,3})?"
-RATE_FIELD: Final = "rate:"
+RATE_PATTERN: Final = r"(?:\*|[a-z0-9_.-]{1,253})=[1-9][0-9]{0,5}/[1-9][0-9]{0,4}(?:\+[0-9]{1,3})?"
+RATE_FIELD_PREFIX: Final = "rate:"
 _PARTS: Final = re.compile(r"(.+)=(\d+)/(\d+)(?:\+(\d+))?")
 _NUMBERS: Final = {"owner_quota": 1, "exit_cap": 1, "breaker_failures": 1, "breaker_seconds": 1_000}
 _NAMES: Final = {"breaker_seconds": "breaker_ms"}
-OPTIONAL: Final = frozenset(_NAMES.get(name, name) for name in _NUMBERS)
+OPTIONAL_FIELDS: Final = frozenset(_NAMES.get(name, name) for name in _NUMBERS)
 
 
 def pool_fields(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The fields of the pool's hash for these settings. OPTIONAL fields and rates that are not among them are to be deleted."""
+    """The fields of the pool's hash for these settings. OPTIONAL_FIELDS and rates that are not among them are to be deleted."""
     fields = {"paused": "1" if settings.get("paused") else "0"}
     for name, factor in _NUMBERS.items():
         if settings.get(name) is not None:
             fields[_NAMES.get(name, name)] = str(int(settings[name]) * factor)
     for rate in settings.get("rates") or ():
         target, text = rate_field(rate)
-        fields[RATE_FIELD + target] = text
+        fields[RATE_FIELD_PREFIX + target] = text
     return fields
 
 

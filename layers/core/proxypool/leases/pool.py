@@ -30,17 +30,17 @@ from proxypool.errors import (
     Unavailable,
 )
 from proxypool.http.codec import Meta
-from proxypool.http.fields import load
+from proxypool.http.fields import to_arguments
 from proxypool.http.operation import BOOLEAN, FRACTION, INTEGER, Schema
-from proxypool.leases.filters import needs, ready_sets
+from proxypool.leases.filters import ready_sets, request_needs
 from proxypool.leases.outcome import OUTCOME_EFFECTS, Effect, ProxyResult, TargetResult, cool_seconds
-from proxypool.leases.redis.cache import ANSWER_SECONDS, Cache
-from proxypool.leases.redis.keys import ARGUMENTS
+from proxypool.leases.redis.cache import MAX_CALL_SECONDS, Cache
+from proxypool.leases.redis.keys import SCRIPT_ARGUMENTS
 from proxypool.proxies.proxy import SESSION_PLACEHOLDER, Anonymity, Kind, Protocol
 
 BILLION = 1_000_000_000  # scores are whole billionths in Redis
 JITTER_SECONDS = 5  # added to Retry-After at random, so that refused callers do not return all at once
-REPEATED = ARGUMENTS["acquire"].index("repeated")
+REPEATED_INDEX = SCRIPT_ARGUMENTS["acquire"].index("repeated")
 PIN_SECONDS = 3_600  # a session stays with its proxy for this long after its last acquire
 PIN_TOTAL_SECONDS = 86_400  # and for this long after its first
 SECOND = timedelta(seconds=1)
@@ -154,9 +154,9 @@ class Pool:
         keep_ms = (limits.total_seconds + 2 * limits.ttl_seconds) * 1000
         request_key = hashlib.sha256(f"{owner}\0{key}".encode()).hexdigest() if key else ""
         # A shorter lease may have expired before the second try, which would then grant another one.
-        is_repeatable = key or request.ttl_seconds > ANSWER_SECONDS
+        is_repeatable = key or request.ttl_seconds > MAX_CALL_SECONDS
         status, *found = self.cache.run_again(
-            "acquire", REPEATED if is_repeatable else None,
+            "acquire", REPEATED_INDEX if is_repeatable else None,
             secrets.token_hex(16), owner, request.count, request.at_least, request.ttl_seconds * 1000, limits.owner_quota,
             limits.journal_max, request_key, request.fingerprint if key else "", keep_ms, "", _memo(request, filters),
             request.session_id, PIN_SECONDS * 1000, PIN_TOTAL_SECONDS * 1000, request.strategy, *filters,
@@ -228,7 +228,7 @@ def session_name(owner: str, pinned: str) -> str:
 
 
 def _filters(request: Request) -> Sequence[str | int]:
-    conditions = needs(request)
+    conditions = request_needs(request)
     return (
         " ".join(ready_sets(request.protocol, request.country, request.anonymity)),
         round(request.min_score * BILLION),
@@ -256,7 +256,7 @@ def _lease(row: Sequence[Any], owner: str, *, moved: bool = False) -> Lease:
         values["proxy_url"] = values["proxy_url"].replace(SESSION_PLACE, name)
     session = {"session_id": pinned.partition("~")[0], "moved": moved} if pinned else {}
     instants = {"granted_at": int(granted) / 1000, "expires_at": int(expires) / 1000}
-    return Lease(**load(Lease, {**values, **session, **instants}))
+    return Lease(**to_arguments(Lease, {**values, **session, **instants}))
 
 
 def _retry_after(seconds: float) -> int:
@@ -304,4 +304,4 @@ _REFUSALS: dict[str, Callable[[Sequence[Any]], NoReturn]] = {
     "paused": _paused,
     "journal": _journal,
 }
-REASONS = tuple(_REFUSALS)
+REFUSAL_REASONS = tuple(_REFUSALS)

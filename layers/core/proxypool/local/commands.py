@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxypool_client.source_files import Entry
     from rich.console import Console
 
-    from proxypool.local.stack import Plan, Running
+    from proxypool.local.stack import Plan, RunningStack
     from proxypool.local.user_sources import UserSources
 
 FOLDER = Path(".local")
@@ -135,7 +135,7 @@ def _up(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
     from rich.console import Console
 
     from proxypool.local import stack_sources, state_folder
-    from proxypool.local.stack import running
+    from proxypool.local.stack import run_stack
     from proxypool.local.user_sources import read_user_sources
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # SIGHUP: the terminal's window was closed
@@ -150,7 +150,7 @@ def _up(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
     def log(line: str) -> None:
         console.print(f"  {line}", soft_wrap=True, markup=False)
 
-    with running(plan, log) as stack:
+    with run_stack(plan, log) as stack:
         try:
             entries = user_sources.entries if user_sources else [stack_sources.demo_source(Path(stack.farm or ""))]
             _follow(stack, entries, plan, console, started, as_json)
@@ -160,7 +160,7 @@ def _up(sources: Path | None, size: int, folder: Path, as_json: bool) -> None:
 
 
 def _follow(
-    stack: Running, entries: Sequence[Entry], plan: Plan, console: Console, started: float, as_json: bool
+    stack: RunningStack, entries: Sequence[Entry], plan: Plan, console: Console, started: float, as_json: bool
 ) -> None:
     """Sends the sources to a running stack, prints the time to the first lease and commands to copy, shows the pool."""
     from proxypool_client.api import Api

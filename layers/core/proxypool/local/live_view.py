@@ -18,7 +18,7 @@ from rich.live import Live
 from proxypool.local import pool_table
 from proxypool.local.emulation.access import credentials
 from proxypool.local.process import no_proxy
-from proxypool.local.stack import Running
+from proxypool.local.stack import RunningStack
 from proxypool.proxies.table import ProxyTable
 
 POLL_SECONDS = 0.3
@@ -33,7 +33,7 @@ PUBLIC_ECHO = "http://httpbin.org/ip"
 DEMO_NOTE = "127.x.y.z proxies are the demo: a farm on this machine, not the internet."
 
 
-def wait_for_lease(stack: Running, api: Api, console: Console, started: float) -> float | None:
+def wait_for_lease(stack: RunningStack, api: Api, console: Console, started: float) -> float | None:
     """Shows the live table until a proxy can be leased; returns the seconds since `started` (a `time.monotonic()`).
 
     None if there is no proxy after a minute.
@@ -46,13 +46,13 @@ def wait_for_lease(stack: Running, api: Api, console: Console, started: float) -
     return None
 
 
-def follow(stack: Running, console: Console, started: float) -> None:
+def follow(stack: RunningStack, console: Console, started: float) -> None:
     """Shows the live table until Ctrl-C."""
     for _ in _live(stack, console, started):
         pass
 
 
-def _live(stack: Running, console: Console, started: float, *, transient: bool = False) -> Iterator[None]:
+def _live(stack: RunningStack, console: Console, started: float, *, transient: bool = False) -> Iterator[None]:
     """Updates the table (on a terminal only); yields between two updates, several times a second."""
     next_refresh = 0.0
     with (
@@ -67,7 +67,7 @@ def _live(stack: Running, console: Console, started: float, *, transient: bool =
             time.sleep(POLL_SECONDS)
 
 
-def status_view(stack: Running, started: float) -> Any:
+def status_view(stack: RunningStack, started: float) -> Any:
     """The table as of now."""
     source_note = DEMO_NOTE if stack.farm else "Your own sources."
     note = f"up for {time.monotonic() - started:.0f} s   {source_note}   Ctrl-C stops everything."
@@ -105,7 +105,7 @@ def no_proxy_yet(api: Api) -> list[str]:
     return lines
 
 
-def commands_to_copy(stack: Running, folder: Path, root: Path) -> list[str]:
+def commands_to_copy(stack: RunningStack, folder: Path, root: Path) -> list[str]:
     """Commands for another terminal, each after its caption. `folder` is the state folder, `root` that of the project."""
     program = Path(sys.executable).with_name("proxypool")
     command = shlex.quote(str(program.relative_to(root) if program.is_relative_to(root) else program))

@@ -55,7 +55,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningStack:
     """The addresses of a running stack: the content of .local/stack.json. `farm` is the path of the farm's manifest, or None.
 
     `access_key` is the access key id of AWS requests and the password in `redis_url`; `api_url` contains a token derived from it.
@@ -75,7 +75,7 @@ class Running:
 
 
 @contextmanager
-def running(plan: Plan, log: Callable[[str], None] = lambda _: None) -> Iterator[Running]:
+def run_stack(plan: Plan, log: Callable[[str], None] = lambda _: None) -> Iterator[RunningStack]:
     """Runs the stack in the block, with stack.json in its folder; `log` receives a line per step and per port in use.
 
     Raises LocalStackError, one line for the user, if something is missing or does not start.
@@ -100,7 +100,7 @@ def running(plan: Plan, log: Callable[[str], None] = lambda _: None) -> Iterator
         yield stack
 
 
-def _start(plan: Plan, access_key: str, exit_stack: ExitStack, log: Callable[[str], None]) -> Running:
+def _start(plan: Plan, access_key: str, exit_stack: ExitStack, log: Callable[[str], None]) -> RunningStack:
     ports = choose_ports(plan, log)
     timer = _StepTimer(log)
     children = _Children(plan, exit_stack)
@@ -119,7 +119,7 @@ def _start(plan: Plan, access_key: str, exit_stack: ExitStack, log: Callable[[st
     outputs = deploy(
         plan.root / "template.yaml",
         clients,
-        parameters(plan, judge, redis_url) | {"ApiBase": api},
+        template_parameters(plan, judge, redis_url) | {"ApiBase": api},
     )
     if judge.key:
         clients("secretsmanager").put_secret_value(SecretId=outputs["JudgeSecretArn"], SecretString=judge.key)
@@ -131,7 +131,7 @@ def _start(plan: Plan, access_key: str, exit_stack: ExitStack, log: Callable[[st
     metrics = MetricsForwarder(clients)
     metrics.start()
     exit_stack.callback(metrics.stop)
-    return Running(
+    return RunningStack(
         api_url=f"{api}/{outputs['ApiId']}",
         redis_url=redis_url,
         endpoint_url=endpoint(ports["aws"]),
@@ -205,7 +205,7 @@ def choose_ports(plan: Plan, log: Callable[[str], None]) -> dict[str, int]:
     return ports
 
 
-def parameters(plan: Plan, judge: JudgeConfig, redis_url: str) -> dict[str, str]:
+def template_parameters(plan: Plan, judge: JudgeConfig, redis_url: str) -> dict[str, str]:
     """The template's parameters for a local stack. Only here are proxies and URLs on loopback, and lists from files, allowed."""
     settings: dict[str, Value] = {
         "allow_loopback": True, "allow_files": True, "cache_loss": "availability", "jobs_any_domain": True,
@@ -256,14 +256,14 @@ def raise_open_files() -> None:
         raise LocalStackError(f"the limit of open files is {allowed}, but {OPEN_FILES} are needed: see `ulimit -Hn`")
 
 
-def read_state(folder: Path) -> Running | None:
+def read_state(folder: Path) -> RunningStack | None:
     """The running stack of this state folder; None if there is none, or if it is starting or was killed.
 
     Raises LocalStackError where other users could have written into the folder.
     """
     state_folder.check_trusted(folder)
     try:
-        stack = Running(**json.loads((folder / STATE_FILE).read_text()))
+        stack = RunningStack(**json.loads((folder / STATE_FILE).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
     return stack if state_folder.lock_owner(folder) == stack.pid else None

@@ -7,11 +7,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-FILE: Final = "openapi.json"
+OPENAPI_FILE: Final = "openapi.json"
 
 
 @cache
-def checked_in() -> dict[str, Any]:
+def load_openapi() -> dict[str, Any]:
     """The document that is part of the package."""
-    document: dict[str, Any] = json.loads(files("proxypool").joinpath(FILE).read_text(encoding="utf-8"))
+    document: dict[str, Any] = json.loads(files("proxypool").joinpath(OPENAPI_FILE).read_text(encoding="utf-8"))
     return document

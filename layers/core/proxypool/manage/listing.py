@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from proxypool.checks.check import TargetVerdict
-from proxypool.http.fields import schema, to_json
+from proxypool.http.fields import json_schema, to_json
 from proxypool.http.operation import FRACTION, Schema, object_
 from proxypool.http.web import Field
 from proxypool.proxies.proxy import ID_PATTERN, TAG_PATTERN, Anonymity, Kind, Protocol, Status
@@ -17,10 +17,10 @@ from proxypool.proxies.table import ProxyTable
 MAX_SCANNED: Final = 2_000  # rows read for one page: two megabytes
 ROWS_PER_READ: Final = 500
 TAG: Final = TAG_PATTERN
-HOST: Final = r"[a-z0-9.:-]{1,253}"
-PROXY_ID: Final = ID_PATTERN
+HOST_PATTERN: Final = r"[a-z0-9.:-]{1,253}"
+PROXY_ID_PATTERN: Final = ID_PATTERN
 
-QUERY_FIELDS: Final = {
+LIST_PROXIES_QUERY: Final = {
     "status": Field(kind=str, choices=tuple(Status)),
     "protocol": Field(kind=str, choices=tuple(Protocol)),
     "country": Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
@@ -28,13 +28,13 @@ QUERY_FIELDS: Final = {
     "kind": Field(kind=str, choices=tuple(Kind)),
     "source": Field(kind=str, pattern=TAG),
     "tag": Field(kind=str, pattern=TAG),
-    "target": Field(kind=str, pattern=HOST, description="Only those that this host of the target rules serves"),
+    "target": Field(kind=str, pattern=HOST_PATTERN, description="Only those that this host of the target rules serves"),
     "limit": Field(kind=int, default=100, minimum=1, maximum=1_000, description="Most proxies of one page"),
-    "next": Field(kind=str, pattern=PROXY_ID, description="Page token (`next`) of the previous page"),
+    "next": Field(kind=str, pattern=PROXY_ID_PATTERN, description="Page token (`next`) of the previous page"),
 }
 
 
-def page(table: ProxyTable, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def proxies_page(table: ProxyTable, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Up to `limit` matching proxies, and the page token `next` (null at the end).
 
     A page reads at most 2,000 rows, so it may have few matches or none while more follow.
@@ -60,7 +60,7 @@ def proxy_json(record: ProxyRecord) -> dict[str, Any]:
 
 def proxy_schema(**members: Schema) -> Schema:
     """The schema of `proxy_json`, with further members."""
-    return object_(**schema(ProxyRecord)["properties"], score=FRACTION, **members)
+    return object_(**json_schema(ProxyRecord)["properties"], score=FRACTION, **members)
 
 
 def _fits(record: ProxyRecord, wanted: Mapping[str, Any]) -> bool:

@@ -14,11 +14,11 @@ from proxypool.errors import ApiError, Invalid, Paused, PoolEmpty, QuotaExceeded
 from proxypool.http.operation import INTEGER, TEXT, Operation, Schema, array, object_, one_of
 from proxypool.http.web import Field, schema_of
 
-VERSION: Final = "0.1.0"  # of the API: increased with each change of requests or responses
+API_VERSION: Final = "0.1.0"  # of the API: increased with each change of requests or responses
 RETRYABLE: Final = {PoolEmpty, QuotaExceeded, Rebuilding, Unavailable, Paused}  # with Retry-After
 INFO: Final = {
     "title": "proxypool",
-    "version": VERSION,
+    "version": API_VERSION,
     "summary": "Lease a proxy that works right now, exclusive until it expires",
     "description": (
         "Requests are JSON in UTF-8, at most 64 KB, without duplicate keys; unknown members are refused. Errors are problem "
@@ -43,7 +43,7 @@ SECURITY: Final = {
 }
 
 
-def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...]:
+def operation_tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...]:
     """The operations and named schemas of each room. Imported lazily, because serving the document does not need them."""
     from proxypool.config.settings import Settings
     from proxypool.jobs import operations as jobs
@@ -59,12 +59,12 @@ def tables() -> tuple[tuple[Iterable[Operation[Any]], Mapping[str, Schema]], ...
     )
 
 
-def document() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """The document, built from the tables."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Schema] = {"Problem": _problem_schema()}
     responses: dict[str, Any] = {}
-    for operations, named in tables():
+    for operations, named in operation_tables():
         schemas |= named
         for operation in operations:
             paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, responses)
@@ -78,9 +78,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def text() -> str:
+def document_text() -> str:
     """The document as file content."""
-    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(build_document(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _operation(operation: Operation[Any], responses: dict[str, Any]) -> dict[str, Any]:

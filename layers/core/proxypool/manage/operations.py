@@ -26,7 +26,7 @@ from proxypool.http.operation import (
 )
 from proxypool.http.web import schema_of
 from proxypool.manage import document
-from proxypool.manage.listing import PROXY_ID, QUERY_FIELDS, proxy_schema
+from proxypool.manage.listing import LIST_PROXIES_QUERY, PROXY_ID_PATTERN, proxy_schema
 from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.census import COUNTED_STATUSES
@@ -97,13 +97,13 @@ def schemas() -> Mapping[str, Schema]:
     }
 
 
-RUN_ID: Final = r"[A-Za-z0-9-]{1,128}"
+RUN_ID_PATTERN: Final = r"[A-Za-z0-9-]{1,128}"
 
 OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     Operation(
         route="GET /proxies", name="listProxies", summary="Proxies that match, page by page", right=Right.USER,
         description="A page may hold fewer than `limit`, or none, while more follow: go on until `next` is null.",
-        call=lambda request: request.service.list_proxies(request.query), query=QUERY_FIELDS,
+        call=lambda request: request.service.list_proxies(request.query), query=LIST_PROXIES_QUERY,
         answers={200: object_(proxies=array(ref("Proxy")), next=nullable(TEXT))},
     ),
     Operation(
@@ -113,22 +113,22 @@ OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     ),
     Operation(
         route="GET /proxies/{id}", name="explainProxy", summary="One proxy: its score, and why it is or is not leased",
-        right=Right.USER, id_pattern=PROXY_ID,
+        right=Right.USER, id_pattern=PROXY_ID_PATTERN,
         call=lambda request: request.service.proxy(request.id), answers={200: ref("ExplainedProxy")},
     ),
     Operation(
         route="PATCH /proxies/{id}", name="changeProxy", summary="Update a proxy", right=Right.OPERATOR,
-        call=lambda request: request.service.change_proxy(request.id, request.body), body=PROXY_FIELDS, id_pattern=PROXY_ID,
+        call=lambda request: request.service.change_proxy(request.id, request.body), body=PROXY_FIELDS, id_pattern=PROXY_ID_PATTERN,
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
         route="DELETE /proxies/{id}", name="removeProxy", summary="Remove a proxy; no list adds it again",
-        right=Right.OPERATOR, id_pattern=PROXY_ID,
+        right=Right.OPERATOR, id_pattern=PROXY_ID_PATTERN,
         call=lambda request: request.service.remove_proxy(request.id), answers={204: None},
     ),
     Operation(
         route="POST /proxies/{id}/restore", name="restoreProxy", summary="Restore a removed proxy; it is checked at once",
-        right=Right.OPERATOR, id_pattern=PROXY_ID, body={}, is_body_required=False,
+        right=Right.OPERATOR, id_pattern=PROXY_ID_PATTERN, body={}, is_body_required=False,
         call=lambda request: request.service.restore_proxy(request.id), answers={200: ref("Proxy")},
     ),
     Operation(
@@ -148,7 +148,7 @@ OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     ),
     Operation(
         route="GET /tasks/{id}", name="readTask", summary="A run's result, or why a message failed",
-        right=Right.OPERATOR, id_pattern=RUN_ID,
+        right=Right.OPERATOR, id_pattern=RUN_ID_PATTERN,
         call=lambda request: request.service.task(request.id), answers={200: {"oneOf": [ref("Run"), ref("FailedTry")]}},
     ),
     Operation(
@@ -157,7 +157,7 @@ OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     ),
     Operation(
         route="GET /openapi.json", name="readOpenApi", summary="This document", right=Right.USER,
-        call=lambda request: document.checked_in(), answers={200: {"type": "object"}},
+        call=lambda request: document.load_openapi(), answers={200: {"type": "object"}},
     ),
 )  # fmt: skip
 """The routes."""

@@ -10,7 +10,7 @@ from proxypool.http import caller, web
 from proxypool.http.router import Mount, Router
 from proxypool.http.router import answer as route
 from proxypool.jobs import operations as job_operations
-from proxypool.jobs.build import service
+from proxypool.jobs.build import build_service
 from proxypool.jobs.service import Jobs
 from proxypool.manage import build, operations, source_operations
 from proxypool.manage.service import Manager
@@ -20,13 +20,13 @@ from proxypool.telemetry import flush, log
 @cache
 def manager() -> Manager:
     """Built once per Lambda environment."""
-    return build.manager(settings())
+    return build.build_manager(settings())
 
 
 @cache
 def jobs() -> Jobs:
     """Built once per Lambda environment."""
-    return service(settings())
+    return build_service(settings())
 
 
 @cache

@@ -16,13 +16,13 @@ from proxypool.config.settings import Settings
 from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.http.fields import to_json
 from proxypool.http.web import Field
-from proxypool.leases.operator_settings import RATE
-from proxypool.manage.listing import TAG, page, proxy_json
+from proxypool.leases.operator_settings import RATE_PATTERN
+from proxypool.manage.listing import TAG, proxies_page, proxy_json
 from proxypool.manage.stats import pool_stats
 from proxypool.proxies.proxy import Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
-from proxypool.sources.api import changes_from_request, from_values, upload
+from proxypool.sources.api import changes_from_request, from_values, presign_upload
 from proxypool.sources.formats import parse
 from proxypool.sources.record import Source
 from proxypool.sources.schedule import enqueue
@@ -55,7 +55,7 @@ SETTINGS_FIELDS: Final = {
     ),
     "rates": Field(
         kind=list,
-        pattern=RATE,
+        pattern=RATE_PATTERN,
         max_items=1_000,
         nullable=True,
         description="Rate limits per exit IP: target=uses/seconds[+burst]; * for all other targets",
@@ -133,11 +133,11 @@ class Manager:
 
     def upload(self, source_id: str) -> dict[str, Any]:
         """A presigned URL for uploading the list of the source, to be scraped by POST …/scrape; raises NotFound or Invalid."""
-        return upload(self._source(source_id), self.settings)
+        return presign_upload(self._source(source_id), self.settings)
 
     def list_proxies(self, query: Mapping[str, Any]) -> dict[str, Any]:
         """A page of the proxies that match `query` (see QUERY_FIELDS), with the token of the next page."""
-        return page(self.proxies, query)
+        return proxies_page(self.proxies, query)
 
     def add_proxies(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Adds proxies like a source list does; raises Invalid if no line is a valid proxy."""

@@ -22,15 +22,15 @@ TASKS: Final = (
     "expire_leases",
     "fetch_page",
 )
-SCRAPE: Final = success_name("scrape_source")
-VALIDATION: Final = success_name("validate_proxy")
+SCRAPE_SUCCESS: Final = success_name("scrape_source")
+VALIDATION_SUCCESS: Final = success_name("validate_proxy")
 
 
 def pool_stats(state: StateTable, sources: Iterable[Source], now: datetime) -> dict[str, Any]:
     """Sizes, gauges, source health, bytes, and the last run of each task; missing values are null."""
     sources = list(sources)
     used = usage.read([source.source_id for source in sources], state, now=now)
-    stored = state.get_many([SIZES, GAUGES, SCRAPE, VALIDATION, *map(last_name, TASKS)])
+    stored = state.get_many([SIZES, GAUGES, SCRAPE_SUCCESS, VALIDATION_SUCCESS, *map(last_name, TASKS)])
     sizes, gauges = stored.get(SIZES, {}), stored.get(GAUGES, {})
     return {
         "at": clock.iso(now),
@@ -40,8 +40,8 @@ def pool_stats(state: StateTable, sources: Iterable[Source], now: datetime) -> d
         "ready": gauges.get("ready"),
         "leases_open": gauges.get("leases_open"),
         "gauges_at": gauges.get("at"),
-        "last_scrape_at": stored.get(SCRAPE),
-        "last_validation_at": stored.get(VALIDATION),
+        "last_scrape_at": stored.get(SCRAPE_SUCCESS),
+        "last_validation_at": stored.get(VALIDATION_SUCCESS),
         "sources": {
             source.source_id: {
                 "rows": source.rows, "valid": source.valid, "new": source.new, "health": source.health,

@@ -47,7 +47,7 @@ class Refusal(StrEnum):
 
 Networks = tuple[tuple[str, Refusal], ...]
 
-FORBIDDEN: Final[Networks] = (
+FORBIDDEN_NETWORKS: Final[Networks] = (
     ("0.0.0.0/8", Refusal.UNSPECIFIED),
     ("10.0.0.0/8", Refusal.PRIVATE),
     ("100.100.100.200/32", Refusal.METADATA),  # Alibaba's
@@ -173,7 +173,7 @@ def parse_host(text: str) -> str:
     return name
 
 
-def parse_url(text: str, *, allow_http: bool = False) -> Url:
+def parse_http_url(text: str, *, allow_http: bool = False) -> Url:
     """Parses a URL without credentials: https, or http if permitted. Raises AddressRefused. Does not check whether the
     address is public.
     """
@@ -204,13 +204,13 @@ def parse_public_url(text: str, *, allow_http: bool = False, allow_loopback: boo
     """The URL, as `parse_url`, of a host that is public by its spelling (a name is vetted again where it is resolved); raises
     AddressRefused.
     """
-    url = parse_url(text, allow_http=allow_http)
+    url = parse_http_url(text, allow_http=allow_http)
     if reason := host_refusal(url.host, allow_loopback=allow_loopback):
         raise AddressRefused(reason)
     return url
 
 
-def host_refusal(host: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+def host_refusal(host: str, *, networks: Networks = FORBIDDEN_NETWORKS, allow_loopback: bool = False) -> str:
     """Why a canonical host that is an IP address is not touched, as `refusal_reason`; "" for a name."""
     return refusal_reason(host, networks=networks, allow_loopback=allow_loopback) if is_address(host) else ""
 
@@ -220,7 +220,7 @@ def is_address(host: str) -> bool:
     return ":" in host or is_ipv4(host)
 
 
-def refusal_reason(ip: str, *, networks: Networks = FORBIDDEN, allow_loopback: bool = False) -> str:
+def refusal_reason(ip: str, *, networks: Networks = FORBIDDEN_NETWORKS, allow_loopback: bool = False) -> str:
     """The `Refusal` of an IP address; "" if it is permitted."""
     if is_ipv4(ip):
         number, version = int.from_bytes(inet_aton(ip)), 4
@@ -260,7 +260,7 @@ def own_endpoints(*urls: str) -> frozenset[str]:
     """
     endpoints: set[str] = set()
     for url_text in filter(None, urls):
-        url = parse_url(url_text, allow_http=True)
+        url = parse_http_url(url_text, allow_http=True)
         endpoints.add(f"{url.host}:{url.port}")
         endpoints |= set() if is_address(url.host) else {url.host}
     return frozenset(endpoints)

@@ -18,7 +18,15 @@ from proxypool_client.bans import retry_after
 from proxypool import clock
 from proxypool.errors import AddressRefused, SourceError
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, Url, is_address, parse_url, refusal_reason
+from proxypool.network.address import (
+    FORBIDDEN_NETWORKS,
+    Networks,
+    Refusal,
+    Url,
+    is_address,
+    parse_http_url,
+    refusal_reason,
+)
 
 MAX_RAW_BYTES: Final = 5_000_000
 MAX_DECODED_BYTES: Final = 20_000_000
@@ -46,7 +54,7 @@ class FetchLimits:
     total_seconds: float = 30.0
     allow_http: bool = False
     allow_loopback: bool = False
-    networks: Networks = FORBIDDEN
+    networks: Networks = FORBIDDEN_NETWORKS
     lookup: guard.Lookup = guard.system_lookup
     max_raw_bytes: int = MAX_RAW_BYTES
     max_decoded_bytes: int = MAX_DECODED_BYTES
@@ -87,7 +95,7 @@ async def fetch(
 
 async def _follow(url_text: str, limits: FetchLimits, headers: Mapping[str, str]) -> FetchResult:
     allow_http = limits.allow_http or limits.allow_loopback
-    url = parse_url(url_text, allow_http=allow_http)
+    url = parse_http_url(url_text, allow_http=allow_http)
     timeout = httpx.Timeout(limits.total_seconds)
     async with httpx.AsyncClient(verify=tls_context(), trust_env=False, timeout=timeout, http2=False) as client:
         for _ in range(MAX_REDIRECTS + 1):
@@ -97,7 +105,7 @@ async def _follow(url_text: str, limits: FetchLimits, headers: Mapping[str, str]
                     return await _read(response, limits)
                 location = response.headers.get("location", "")
             # After https only https, even if http is permitted.
-            next_url = parse_url(urljoin(str(url), location), allow_http=allow_http and url.scheme == "http")
+            next_url = parse_http_url(urljoin(str(url), location), allow_http=allow_http and url.scheme == "http")
             if (next_url.scheme, next_url.host, next_url.port) != (url.scheme, url.host, url.port):
                 headers = {name: value for name, value in headers.items() if name in _CROSS_ORIGIN_HEADERS}
             url = next_url
@@ -108,7 +116,7 @@ async def _build_pinned_request(
     client: httpx.AsyncClient, url: Url, limits: FetchLimits, headers: Mapping[str, str]
 ) -> httpx.Request:
     """The request to the vetted address; Host and SNI contain the host name."""
-    ip, port = await guard.resolve(
+    ip, port = await guard.resolve_vetted(
         url.host, url.port, allow_loopback=limits.allow_loopback, networks=limits.networks, lookup=limits.lookup
     )
     if url.scheme == "http" and not limits.allow_http and refusal_reason(ip) != Refusal.LOOPBACK:

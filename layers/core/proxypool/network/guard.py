@@ -13,7 +13,7 @@ from typing import Final
 
 from proxypool.errors import AddressRefused
 from proxypool.network.address import (
-    FORBIDDEN,
+    FORBIDDEN_NETWORKS,
     Networks,
     Refusal,
     is_address,
@@ -44,12 +44,12 @@ async def system_lookup(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
-async def resolve(
+async def resolve_vetted(
     host: str,
     port: int,
     *,
     allow_loopback: bool,
-    networks: Networks = FORBIDDEN,
+    networks: Networks = FORBIDDEN_NETWORKS,
     lookup: Lookup = system_lookup,
     own_endpoints: frozenset[str] = frozenset(),
 ) -> tuple[str, int]:

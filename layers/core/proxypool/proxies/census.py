@@ -17,7 +17,7 @@ from proxypool.proxies.table import ProxyTable
 
 COUNTED_STATUSES: Final = (Status.UNCHECKED, Status.ACTIVE, Status.DEAD)  # retired proxies are not in the index
 OVERDUE_STATUSES: Final = (Status.UNCHECKED, Status.ACTIVE)  # late checks of these mean that the pool falls behind
-OVERDUE: Final = timedelta(minutes=30)  # two scheduled sweeps: one requests the check, the next bounds its end
+OVERDUE_AFTER: Final = timedelta(minutes=30)  # two scheduled sweeps: one requests the check, the next bounds its end
 MIN_INTERVAL_SECONDS: Final = 5  # a small pool is counted at each run
 PROXIES_PER_SECOND: Final = 200  # 10,000 proxies: every 50 seconds
 MAX_INTERVAL_SECONDS: Final = 900
@@ -34,7 +34,7 @@ def refresh_sizes(table: ProxyTable, state: StateTable, *, now: datetime) -> dic
     sizes = {
         "at": clock.iso(now),
         "by_status": {status.value: _count(table, status) for status in COUNTED_STATUSES},
-        "overdue": sum(_count(table, status, before=now - OVERDUE) for status in OVERDUE_STATUSES),
+        "overdue": sum(_count(table, status, before=now - OVERDUE_AFTER) for status in OVERDUE_STATUSES),
     }
     state.put(SIZES, sizes)
     return sizes

@@ -16,9 +16,19 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, try_write, update, with_attributes
+from proxypool.aws.dynamodb import (
+    Statement,
+    Value,
+    bind_table,
+    execute,
+    get_item,
+    insert,
+    try_write,
+    update,
+    with_attributes,
+)
 from proxypool.http.codec import attributes
-from proxypool.http.fields import load, row, store
+from proxypool.http.fields import to_arguments, to_attributes, to_row
 from proxypool.proxies.proxy import Kind, Protocol, Proxy, Status
 from proxypool.proxies.record import CheckFacts, LeaseFacts, ProxyRecord, due_shard
 
@@ -86,7 +96,7 @@ class ProxyTable:
 
     def get(self, proxy_id: str) -> ProxyRecord | None:
         """One record, read consistently, or None."""
-        item = find(self._model, proxy_id)
+        item = get_item(self._model, proxy_id)
         return None if item is None else from_item(item)
 
     def get_many(self, proxy_ids: Iterable[str]) -> dict[str, ProxyRecord]:
@@ -206,7 +216,7 @@ class ProxyTable:
         item = self._model(proxy_id)
         is_newer = ProxyItem.journal_id.does_not_exist() | (ProxyItem.journal_id < facts.journal_id)
         actions: list[Any] = [
-            ProxyItem.lease.set(store(ProxyRecord, {"lease": facts})["lease"] or {}),
+            ProxyItem.lease.set(to_attributes(ProxyRecord, {"lease": facts})["lease"] or {}),
             ProxyItem.journal_id.set(facts.journal_id),
             ProxyItem.version.add(1),
         ]
@@ -252,7 +262,7 @@ class ProxyTable:
 
     @property
     def _model(self) -> type[ProxyItem]:
-        return bind(ProxyItem, self.table_name)
+        return bind_table(ProxyItem, self.table_name)
 
     def _insertion(self, record: ProxyRecord) -> Statement:
         return insert(
@@ -289,7 +299,7 @@ def to_item(record: ProxyRecord) -> ProxyItem:
     """The row of a record."""
     due = due_shard(record.status, record.id) if record.next_check_at else None
     journal_id = record.lease.journal_id or None
-    values = row(record) | {
+    values = to_row(record) | {
         "slots": record.slots if record.slots > 1 else None,
         "allow_private": record.allow_private or None,
     }  # the usual values are not stored
@@ -301,7 +311,7 @@ def from_item(item: ProxyItem) -> ProxyRecord:
     values = item.attribute_values
     proxy = Proxy(Protocol(item.protocol), item.host, int(item.port), item.username, item.password)
     nested = {name: values[name].as_dict() for name in ("check", "lease") if values.get(name) is not None}
-    record = ProxyRecord(**load(ProxyRecord, {**values, **nested, "proxy": proxy}))
+    record = ProxyRecord(**to_arguments(ProxyRecord, {**values, **nested, "proxy": proxy}))
     return replace(record, lease=replace(record.lease, journal_id=item.journal_id)) if item.journal_id else record
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 from proxypool import aws
 from proxypool.config.settings import Settings
 from proxypool.errors import AddressRefused, Invalid
-from proxypool.http.fields import load, request_fields
+from proxypool.http.fields import request_fields, to_arguments
 from proxypool.http.web import Field, read_fields
 from proxypool.network.address import (
-    FORBIDDEN,
+    FORBIDDEN_NETWORKS,
     Refusal,
     host_refusal,
-    parse_url,
+    parse_http_url,
     refusal_reason,
     without_reasons,
 )
@@ -29,7 +29,7 @@ from proxypool.sources.record import UPLOADS, Source
 from proxypool.sources.source_secret import fill_url
 from proxypool.telemetry import Metric, count
 
-SOURCE_ID: Final = TAG_PATTERN
+SOURCE_ID_PATTERN: Final = TAG_PATTERN
 LOCATIONS: Final = ("url", "inline", "s3", "path")
 UPLOAD_SECONDS: Final = 900  # validity of an upload's URL
 _CONNECTION_HEADERS: Final = frozenset(
@@ -39,7 +39,7 @@ _RESETS_BASELINE: Final = frozenset({*LOCATIONS, "parser", "protocol", "expect_o
 """Fields whose change makes the baseline of the source's lists invalid."""
 
 SOURCE_FIELDS: Final[dict[str, Field]] = {
-    "id": Field(pattern=SOURCE_ID, description="chosen by the caller, else random; cannot be changed"),
+    "id": Field(pattern=SOURCE_ID_PATTERN, description="chosen by the caller, else random; cannot be changed"),
     **request_fields(Source),
 }
 """The body of POST /sources; exactly one of `url`, `inline`, `s3`, `path`."""
@@ -60,7 +60,7 @@ def from_request(body: Mapping[str, Any], *, settings: Settings, now: datetime) 
 
 def from_values(values: Mapping[str, Any], *, settings: Settings, now: datetime) -> Source:
     """The source of parsed values, a member for each of SOURCE_FIELDS; raises Invalid."""
-    source = Source(source_id=values["id"] or secrets.token_hex(8), created_at=now, **load(Source, values))
+    source = Source(source_id=values["id"] or secrets.token_hex(8), created_at=now, **to_arguments(Source, values))
     _check(source, settings)
     return source
 
@@ -70,7 +70,7 @@ def changes_from_request(values: Mapping[str, Any], source: Source, *, settings:
 
     Any edit makes the next scrape read the whole list, ends a backoff, and ends the claim of a current run.
     """
-    changes = load(Source, values)
+    changes = to_arguments(Source, values)
     _check(replace(source, **changes), settings)
     if values.get("accept") or _RESETS_BASELINE & changes.keys():
         changes |= {"baseline_rows": 0, "successes": 0, "anomaly_streak": 0, "suspicion": ""}
@@ -78,7 +78,7 @@ def changes_from_request(values: Mapping[str, Any], source: Source, *, settings:
     return changes | cleared
 
 
-def upload(source: Source, settings: Settings) -> dict[str, Any]:
+def presign_upload(source: Source, settings: Settings) -> dict[str, Any]:
     """A presigned URL for PUT, valid for 15 minutes, for a source whose `s3` is uploads/…; raises Invalid for another source."""
     if not source.s3.startswith(UPLOADS):
         raise Invalid([{"field": "s3", "message": f"only a source whose s3 is {UPLOADS}… takes an upload"}])
@@ -138,10 +138,10 @@ def url_refusal(source: Source, settings: Settings) -> str:
     local = settings.allow_loopback
     text = fill_url(lambda _: "x", source.url)
     try:
-        url = parse_url(text, allow_http=source.allow_http or local)
+        url = parse_http_url(text, allow_http=source.allow_http or local)
     except AddressRefused as error:
         return error.reason
-    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if source.allow_private else FORBIDDEN
+    networks = without_reasons(FORBIDDEN_NETWORKS, Refusal.PRIVATE) if source.allow_private else FORBIDDEN_NETWORKS
     reason = host_refusal(url.host, networks=networks, allow_loopback=local)
     if reason:
         count(Metric.SSRF_BLOCKED)

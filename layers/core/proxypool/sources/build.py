@@ -10,21 +10,21 @@ from proxypool.sources.scrape.scraper import Scraper
 from proxypool.sources.table import SourceTable
 
 
-def scraper(settings: Settings) -> Scraper:
+def build_scraper(settings: Settings) -> Scraper:
     """Builds the scraper."""
     return Scraper(
-        sources=source_table(settings),
+        sources=build_source_table(settings),
         proxies=ProxyTable(settings.need("proxies_table")),
         state=StateTable(settings.need("state_table")),
         settings=settings,
     )
 
 
-def scheduler(settings: Settings) -> Scheduler:
+def build_scheduler(settings: Settings) -> Scheduler:
     """Builds the scheduler."""
-    return Scheduler(source_table(settings), StateTable(settings.need("state_table")), settings)
+    return Scheduler(build_source_table(settings), StateTable(settings.need("state_table")), settings)
 
 
-def source_table(settings: Settings) -> SourceTable:
+def build_source_table(settings: Settings) -> SourceTable:
     """The sources table."""
     return SourceTable(settings.need("sources_table"))

@@ -13,23 +13,25 @@ from typing import Any, Final
 
 from proxypool.errors import AddressRefused, ProxyPoolError, SourceError
 from proxypool.network.address import (
-    FORBIDDEN,
+    FORBIDDEN_NETWORKS,
     Networks,
     Refusal,
     Url,
     is_address,
     is_own_endpoint,
-    parse_url,
+    parse_http_url,
     refusal_reason,
     without_reasons,
 )
 from proxypool.network.fetch import FetchLimits, fetch
 from proxypool.proxies.proxy import Protocol, Proxy
-from proxypool.sources.formats import AUTO, Options, Readable, formats, is_known, read
+from proxypool.sources.formats import AUTO, BinaryReader, Options, formats, is_known, parse_stream
 
-SAMPLE: Final = 10
+SAMPLE_SIZE: Final = 10
 MAX_FILE_BYTES: Final = 100_000_000
-SHOWN: Final[Networks] = tuple(entry for entry in FORBIDDEN if entry[1] is not Refusal.DOCUMENTATION)
+REJECTED_NETWORKS: Final[Networks] = tuple(
+    entry for entry in FORBIDDEN_NETWORKS if entry[1] is not Refusal.DOCUMENTATION
+)
 """Networks whose rows a preview rejects. Unlike a scrape it accepts documentation addresses, for examples from manuals."""
 _OWN: Final = (Refusal.PRIVATE, Refusal.LOOPBACK)
 
@@ -74,17 +76,22 @@ class Preview:
 
 
 def preview(
-    file: Readable, options: Options, *, parser: str = AUTO, networks: Networks = SHOWN, keep_all: bool = False
+    file: BinaryReader,
+    options: Options,
+    *,
+    parser: str = AUTO,
+    networks: Networks = REJECTED_NETWORKS,
+    keep_all: bool = False,
 ) -> Preview:
     """Parses a whole list; the result has its first ten proxies, or all. Raises KeyError for an unknown parser, SourceError."""
     out, seen = Preview(), set[int]()
-    for part in read(parser, file, options):
+    for part in parse_stream(parser, file, options):
         out.format = out.format or part.format
         out.rows += part.rows
         out.repeated += part.repeated
         out.rejected.update(part.rejected)
         for proxy in part.proxies:
-            _add(proxy, out, seen, networks, None if keep_all else SAMPLE)
+            _add(proxy, out, seen, networks, None if keep_all else SAMPLE_SIZE)
     return out
 
 
@@ -97,10 +104,12 @@ def preview_location(
         raise PreviewFailed(f"unknown format {parser}; known are: " + ", ".join(sorted(formats())))
     if protocol not in list(Protocol):
         raise PreviewFailed(f"unknown protocol {protocol}; known are: " + ", ".join(Protocol))
-    networks = without_reasons(SHOWN, *_OWN) if allow_private else SHOWN
+    networks = without_reasons(REJECTED_NETWORKS, *_OWN) if allow_private else REJECTED_NETWORKS
     try:
         with open_list(
-            location, allow_http=allow_http, networks=without_reasons(FORBIDDEN, *_OWN) if allow_private else FORBIDDEN
+            location,
+            allow_http=allow_http,
+            networks=without_reasons(FORBIDDEN_NETWORKS, *_OWN) if allow_private else FORBIDDEN_NETWORKS,
         ) as (file, max_bytes):
             options = Options(default_protocol=Protocol(protocol), max_unpacked_bytes=max_bytes)
             return preview(file, options, parser=parser, networks=networks, keep_all=keep_all)
@@ -110,8 +119,8 @@ def preview_location(
 
 @contextmanager
 def open_list(
-    location: str, *, allow_http: bool = False, networks: Networks = FORBIDDEN
-) -> Iterator[tuple[Readable, int]]:
+    location: str, *, allow_http: bool = False, networks: Networks = FORBIDDEN_NETWORKS
+) -> Iterator[tuple[BinaryReader, int]]:
     """Opens a file or fetches a URL; yields it with the maximum unpacked size of an archive. Raises SourceError.
 
     A loopback URL is allowed, because the user can reach it anyway; redirects to one are not.
@@ -158,7 +167,7 @@ def _masked(proxy: Proxy) -> dict[str, Any]:
 
 def _is_loopback(location: str) -> bool:
     try:
-        url: Url = parse_url(location, allow_http=True)
+        url: Url = parse_http_url(location, allow_http=True)
     except AddressRefused:
         return False
     return is_address(url.host) and refusal_reason(url.host) == Refusal.LOOPBACK

@@ -17,7 +17,7 @@ from proxypool.errors import SourceError
 
 _PLACEHOLDER: Final = re.compile(r"\{secret(?::([A-Za-z0-9_-]{1,64}))?\}")
 
-Fill = Callable[[str], str]
+PlaceholderFiller = Callable[[str], str]
 """Replaces the placeholders in a text."""
 
 
@@ -26,7 +26,7 @@ def has_placeholder(text: str) -> bool:
     return _PLACEHOLDER.search(text) is not None
 
 
-def load(name: str) -> Fill:
+def placeholder_filler(name: str) -> PlaceholderFiller:
     """Reads a secret and returns the function that fills it in; without a name that returns texts unchanged. Raises SourceError."""
     if not name:
         return lambda text: text
@@ -38,7 +38,7 @@ def load(name: str) -> Fill:
     return lambda text: _PLACEHOLDER.sub(lambda match: _member(secret, match[1]), text)
 
 
-def fill_url(fill: Fill, url: str) -> str:
+def fill_url(fill: PlaceholderFiller, url: str) -> str:
     """The URL with its placeholders replaced, percent-encoded."""
     return _PLACEHOLDER.sub(lambda match: quote(fill(match[0]), safe=""), url)
 

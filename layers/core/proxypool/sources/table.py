@@ -12,9 +12,9 @@ from pynamodb.expressions.condition import Condition
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, try_write, with_attributes
+from proxypool.aws.dynamodb import bind_table, get_item, try_write, with_attributes
 from proxypool.http.codec import attributes
-from proxypool.http.fields import load, row, store
+from proxypool.http.fields import to_arguments, to_attributes, to_row
 from proxypool.sources.record import Source
 
 
@@ -34,7 +34,7 @@ class SourceTable:
 
     def get(self, source_id: str) -> Source | None:
         """One source, or None."""
-        item = find(self._model, source_id)
+        item = get_item(self._model, source_id)
         return None if item is None else _from_item(item)
 
     def list(self) -> Iterator[Source]:
@@ -43,7 +43,7 @@ class SourceTable:
 
     def put_new(self, source: Source) -> bool:
         """Writes a new source; False if its id is taken."""
-        item = self._model(**row(source))
+        item = self._model(**to_row(source))
         return try_write(lambda: item.save(condition=SourceItem.source_id.does_not_exist()))
 
     def update(self, source_id: str, **changes: Any) -> Source | None:
@@ -71,15 +71,15 @@ class SourceTable:
 
     def _change(self, source_id: str, condition: Condition, changes: Mapping[str, Any]) -> Source | None:
         item, actions = self._model(source_id), []
-        for name, value in store(Source, changes).items():
+        for name, value in to_attributes(Source, changes).items():
             attribute = getattr(SourceItem, name)
             actions.append(attribute.remove() if value is None else attribute.set(value))
         return _from_item(item) if try_write(lambda: item.update(actions=actions, condition=condition)) else None
 
     @property
     def _model(self) -> type[SourceItem]:
-        return bind(SourceItem, self.table_name)
+        return bind_table(SourceItem, self.table_name)
 
 
 def _from_item(item: SourceItem) -> Source:
-    return Source(**load(Source, item.attribute_values))
+    return Source(**to_arguments(Source, item.attribute_values))

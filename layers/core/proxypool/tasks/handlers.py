@@ -126,7 +126,7 @@ class QueueHandler(Generic[T, M]):
                 retry.change_visibility(delivery.receipt, queue_url=policy.url, seconds=result.seconds)
             elif result is not None:
                 facts = self.facts(delivery.message)
-                retry.schedule(delivery, result, policy=policy, task=self.task, state=_state(), **facts)
+                retry.schedule_retry(delivery, result, policy=policy, task=self.task, state=_state(), **facts)
         return again
 
     @cached_property
@@ -136,7 +136,7 @@ class QueueHandler(Generic[T, M]):
 
 def _run(task: str, context: Any, *, is_queue_fed: bool = False, **facts: Any) -> AbstractContextManager[runs.Run]:
     ttl_seconds = settings().result_ttl_seconds
-    return runs.run(
+    return runs.record_run(
         task,
         run_id=context.aws_request_id,
         state=_state(),

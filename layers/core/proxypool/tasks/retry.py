@@ -79,7 +79,7 @@ class Hold:
     seconds: float
 
 
-def schedule(
+def schedule_retry(
     delivery: Delivery[M], retry: Retry, *, policy: RetryPolicy, task: str, state: StateTable, **facts: Any
 ) -> None:
     """Logs, counts and stores the failure of a message, and sets its visibility timeout: the delay, doubled with each attempt.

@@ -21,13 +21,13 @@ class Run:
 
 
 @contextmanager
-def run(
+def record_run(
     task: str, *, run_id: str, state: StateTable, result_ttl_seconds: int, is_queue_fed: bool = False, **facts: Any
 ) -> Iterator[Run]:
     """Logs the start and the end of a run with its counts and `duration_ms`, and stores its result for `GET /tasks/{id}`.
 
     An error is logged, stored and raised. It is also counted, unless the task reads a queue: then each failed message is
-    counted (retry.schedule). `facts` (e.g. source_id) are fields of every log line.
+    counted (retry.schedule_retry). `facts` (e.g. source_id) are fields of every log line.
     """
     started_at, started = clock.now(), time.perf_counter()
     log.info(f"{task} started", task=task, run_id=run_id, **facts)

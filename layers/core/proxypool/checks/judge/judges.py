@@ -160,7 +160,9 @@ async def _is_unchanged(context: CheckContext, page: CanaryPage) -> bool:
 async def _get(context: CheckContext, endpoint: Endpoint, target: str, *, address: str = "") -> Response:
     """The response to a direct GET, over `address` (one of the endpoint's) if given."""
     with Deadline(context.connect_seconds):
-        ip, port = await guard.resolve(address or endpoint.host, endpoint.port, allow_loopback=context.allow_loopback)
+        ip, port = await guard.resolve_vetted(
+            address or endpoint.host, endpoint.port, allow_loopback=context.allow_loopback
+        )
         connection = await Connection.open(ip, port)
         try:
             if endpoint.scheme == "https":

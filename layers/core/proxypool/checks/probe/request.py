@@ -8,7 +8,7 @@ from proxypool.checks.check import Reason
 from proxypool.checks.probe.context import USER_AGENT, Endpoint, Probe, StageFailed
 from proxypool.errors import AddressRefused
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, without_reasons
+from proxypool.network.address import FORBIDDEN_NETWORKS, Refusal, without_reasons
 from proxypool.network.deadline import Deadline
 from proxypool.network.http1 import MAX_BODY_BYTES
 from proxypool.network.tunnel import Connection, Response, get_http, get_https
@@ -23,9 +23,9 @@ async def connect(probe: Probe) -> Connection:
     try:
         with Deadline(context.connect_seconds):
             if probe.address is None:
-                probe.address = await guard.resolve(
+                probe.address = await guard.resolve_vetted(
                     proxy.host, proxy.port, allow_loopback=context.allow_loopback, own_endpoints=context.own_endpoints,
-                    networks=without_reasons(FORBIDDEN, Refusal.PRIVATE) if probe.allow_private else FORBIDDEN,
+                    networks=without_reasons(FORBIDDEN_NETWORKS, Refusal.PRIVATE) if probe.allow_private else FORBIDDEN_NETWORKS,
                 )  # fmt: skip
             probe.connection = await Connection.open(*probe.address)
     except AddressRefused as error:

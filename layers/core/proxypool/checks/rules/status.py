@@ -12,7 +12,7 @@ from proxypool.proxies.proxy import Status
 from proxypool.proxies.record import CheckFacts, ProxyRecord, TargetFact
 
 HALF_LIFE_SECONDS: Final = 86_400.0  # a check from yesterday weighs half
-SMOOTHING_FACTOR: Final = 0.3  # the weight of the newest latency
+LATENCY_EWMA_WEIGHT: Final = 0.3  # the weight of the newest latency
 MAX_OTHER_EXITS: Final = 3  # of a rotating proxy: bounds the size of the row
 
 
@@ -115,9 +115,9 @@ def _smooth_latency(facts: CheckFacts, latency_ms: float | None) -> tuple[float 
         return facts.latency_ms, facts.jitter_ms
     if facts.latency_ms is None:
         return latency_ms, 0.0
-    latency = facts.latency_ms + SMOOTHING_FACTOR * (latency_ms - facts.latency_ms)
+    latency = facts.latency_ms + LATENCY_EWMA_WEIGHT * (latency_ms - facts.latency_ms)
     jitter = facts.jitter_ms or 0.0
-    return latency, jitter + SMOOTHING_FACTOR * (abs(latency_ms - facts.latency_ms) - jitter)
+    return latency, jitter + LATENCY_EWMA_WEIGHT * (abs(latency_ms - facts.latency_ms) - jitter)
 
 
 def _next_status(before: Status, facts: CheckFacts) -> Status:

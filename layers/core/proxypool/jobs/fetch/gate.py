@@ -18,7 +18,7 @@ from pynamodb.expressions.operand import Path
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import bind, find, try_write
+from proxypool.aws.dynamodb import bind_table, get_item, try_write
 from proxypool.errors import ProxyPoolError
 from proxypool.jobs.batcher import Batcher
 from proxypool.jobs.fetch.domains import Domain
@@ -26,7 +26,7 @@ from proxypool.jobs.fetch.domains import Domain
 MAX_WAIT_SECONDS: Final = 10.0  # if the next turn is later, the job is requeued
 SLOT_SECONDS: Final = 60.0
 MAX_TURNS: Final = 64  # taken by one write
-ROW_SECONDS: Final = 86_400
+ROW_TTL_SECONDS: Final = 86_400
 POLL_SECONDS: Final = 0.25
 
 
@@ -118,11 +118,11 @@ class Gate:
     def _advance(self, domain: Domain, next_ms: Any, condition: Condition, now: int) -> GateItem | None:
         """Sets `next_ms` and returns the row; None if the condition failed."""
         item = self._item(domain)
-        actions: list[Any] = [GateItem.next_ms.set(next_ms), GateItem.expires_at.set(now // 1000 + ROW_SECONDS)]
+        actions: list[Any] = [GateItem.next_ms.set(next_ms), GateItem.expires_at.set(now // 1000 + ROW_TTL_SECONDS)]
         return item if try_write(lambda: item.update(actions=actions, condition=condition)) else None
 
     def _next_ms(self, domain: Domain) -> int:
-        item = find(self._model, _name(domain))
+        item = get_item(self._model, _name(domain))
         return int(item.next_ms or 0) if item is not None else 0
 
     def _item(self, domain: Domain) -> GateItem:
@@ -130,7 +130,7 @@ class Gate:
 
     @property
     def _model(self) -> type[GateItem]:
-        return bind(GateItem, self.table_name)
+        return bind_table(GateItem, self.table_name)
 
 
 def _step_ms(domain: Domain) -> int:

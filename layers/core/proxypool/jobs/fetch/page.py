@@ -20,7 +20,7 @@ from proxypool import clock
 from proxypool.errors import AddressRefused, ProxyPoolError, SourceError
 from proxypool.jobs.job import JobRequest
 from proxypool.network import guard
-from proxypool.network.address import FORBIDDEN, Refusal, Url, is_address, parse_public_url, without_reasons
+from proxypool.network.address import FORBIDDEN_NETWORKS, Refusal, Url, is_address, parse_public_url, without_reasons
 from proxypool.network.deadline import Deadline
 from proxypool.network.fetch import FetchLimits, decode_body
 from proxypool.network.tunnel import (
@@ -141,9 +141,9 @@ async def _connect(proxy_url: str, limits: FetchLimits) -> Connection:
     """
     parts = urlsplit(proxy_url)
     host = parts.hostname or ""
-    networks = without_reasons(FORBIDDEN, Refusal.PRIVATE) if is_address(host) else FORBIDDEN
+    networks = without_reasons(FORBIDDEN_NETWORKS, Refusal.PRIVATE) if is_address(host) else FORBIDDEN_NETWORKS
     try:
-        address = await guard.resolve(
+        address = await guard.resolve_vetted(
             host, parts.port or 0, allow_loopback=limits.allow_loopback, networks=networks, lookup=limits.lookup
         )
     except AddressRefused as error:

@@ -18,7 +18,7 @@ CACHE_SECONDS: Final = 86_400
 FAILED_SECONDS: Final = 300  # after a failed fetch
 MAX_BYTES: Final = 100_000  # cached per site; the RFC requires at least 500 KiB, but a row holds 400 KB
 MAX_CACHED: Final = 1_000  # sites, in this process
-FORBIDDEN: Final = "User-agent: *\nDisallow: /"
+DISALLOW_ALL: Final = "User-agent: *\nDisallow: /"
 
 Get = Callable[[str], Awaitable[Answer | None]]
 
@@ -55,7 +55,7 @@ class Robots:
 def _read(answer: Answer | None) -> tuple[str, int]:
     """The rules in a response and how long to cache them. 4xx allows all pages; 5xx and no response forbid all (RFC 9309, 2.3.1)."""
     if answer is None or answer.status >= 500:
-        return FORBIDDEN, FAILED_SECONDS
+        return DISALLOW_ALL, FAILED_SECONDS
     if answer.status >= 400:
         return "", CACHE_SECONDS
     return answer.body[:MAX_BYTES].decode("utf-8", "replace"), CACHE_SECONDS

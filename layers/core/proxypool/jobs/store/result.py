@@ -14,7 +14,7 @@ from proxypool.jobs.job import Job
 MAX_ROW_BYTES: Final = 200_000  # an item holds at most 400 KB, the request included
 MAX_RESPONSE_BYTES: Final = 4_000_000  # a Lambda response holds 6 MB
 LINK_SECONDS: Final = 900
-PREFIX: Final = "results/"
+RESULTS_PREFIX: Final = "results/"
 
 
 class ResultTooLarge(ProxyPoolError):
@@ -40,7 +40,7 @@ class Results:
         packed = gzip.compress(text, 6, mtime=0)
         if len(packed) <= MAX_ROW_BYTES and len(text) <= MAX_RESPONSE_BYTES:
             return packed, ""
-        key = f"{PREFIX}{job.key}/{job.token}.json.gz"
+        key = f"{RESULTS_PREFIX}{job.key}/{job.token}.json.gz"
         aws.client("s3").put_object(
             Bucket=self.bucket, Key=key, Body=packed, ContentType="application/json", ContentEncoding="gzip",
             ServerSideEncryption="AES256",

@@ -20,7 +20,7 @@ class Ending:
     received_bytes: int = 0
 
 
-def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float) -> Statement:
+def begin_run(table_name: str, key: str, *, token: str, now_ms: int, seconds: float) -> Statement:
     """Starts a run under this token if the job is queued, or if the run that holds it is past its deadline."""
     owner, _ = split_key(key)
     return update(
@@ -42,7 +42,7 @@ def begin(table_name: str, key: str, *, token: str, now_ms: int, seconds: float)
     )
 
 
-def end(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
+def end_run(table_name: str, job: Job, *, ending: Ending, now_ms: int, expires_at: int) -> Statement:
     """Finishes the run that holds `job`, if the row still has its token. Only existing attributes are removed: since the token is
     unchanged, the row has the attributes that `job` was read with.
     """

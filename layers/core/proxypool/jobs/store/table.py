@@ -14,11 +14,11 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import StatementRefused, bind, execute_each, find, try_write, with_attributes
+from proxypool.aws.dynamodb import StatementRefused, bind_table, execute_each, get_item, try_write, with_attributes
 from proxypool.http.codec import attributes
-from proxypool.http.fields import load, row
+from proxypool.http.fields import to_arguments, to_row
 from proxypool.jobs.job import Job, JobState, split_key
-from proxypool.jobs.store.statements import Ending, begin, end, owner_state
+from proxypool.jobs.store.statements import Ending, begin_run, end_run, owner_state
 
 
 class ByState(GlobalSecondaryIndex["JobItem"]):
@@ -85,7 +85,7 @@ class JobTable:
             owner_state=owner_state(job.owner, JobState.QUEUED),
             batch_key=_batch_key(job.owner, job.request.batch) if job.request.batch else None,
             expires_at=self._expiry(now),
-            **row(replace(job, state=JobState.QUEUED, created_ms=now, updated_ms=now)),
+            **to_row(replace(job, state=JobState.QUEUED, created_ms=now, updated_ms=now)),
         )
         free = JobItem.key.does_not_exist() | (JobItem.expires_at <= now // 1000)
         return try_write(lambda: item.save(condition=free))
@@ -104,7 +104,10 @@ class JobTable:
         """Claims jobs for a run of at most `seconds`, each with a new token. None if a job is over, deleted, or held by another run."""
         tokens, now_ms = {key: secrets.token_hex(16) for key in keys}, clock.epoch_ms(now)
         done = execute_each(
-            [begin(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds) for key, token in tokens.items()]
+            [
+                begin_run(self.table_name, key, token=token, now_ms=now_ms, seconds=seconds)
+                for key, token in tokens.items()
+            ]
         )
         # The token in the row decides, not the answer: when a call is retried because its answer was lost, the retry fails.
         rows = self._model.batch_get(list(tokens), consistent_read=True, attributes_to_get=_ALL_BUT_RESULT)
@@ -119,7 +122,10 @@ class JobTable:
         now_ms = clock.epoch_ms(now)
         expires_at = self._expiry(now_ms)
         return execute_each(
-            [end(self.table_name, job, ending=ending, now_ms=now_ms, expires_at=expires_at) for job, ending in endings]
+            [
+                end_run(self.table_name, job, ending=ending, now_ms=now_ms, expires_at=expires_at)
+                for job, ending in endings
+            ]
         )
 
     def requeue(self, job: Job, *, now: datetime) -> bool:
@@ -182,7 +188,7 @@ class JobTable:
         return _job(item) if try_write(lambda: item.update(actions=list(actions), condition=condition)) else None
 
     def _item(self, key: str) -> JobItem | None:
-        item = find(self._model, key)
+        item = get_item(self._model, key)
         return item if item is not None and item.expires_at > clock.epoch(clock.now()) else None
 
     def _expiry(self, now_ms: int) -> int:
@@ -190,7 +196,7 @@ class JobTable:
 
     @property
     def _model(self) -> type[JobItem]:
-        return bind(JobItem, self.table_name)
+        return bind_table(JobItem, self.table_name)
 
 
 def _batch_key(owner: str, batch: str) -> str:
@@ -199,4 +205,4 @@ def _batch_key(owner: str, batch: str) -> str:
 
 def _job(item: JobItem) -> Job:
     owner, job_id = split_key(item.key)
-    return Job(owner=owner, id=job_id, **load(Job, item.attribute_values))
+    return Job(owner=owner, id=job_id, **to_arguments(Job, item.attribute_values))

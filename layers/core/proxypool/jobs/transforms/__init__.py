@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from proxypool.errors import ProxyPoolError
 from proxypool.jobs.fetch.page import Answer
 
-GROUP: Final = "proxypool.transforms"
+ENTRY_POINT_GROUP: Final = "proxypool.transforms"
 
 
 class TransformError(ProxyPoolError):
@@ -53,4 +53,6 @@ def _all() -> dict[str, Transform]:
     from proxypool.jobs.transforms import csv, html, json, raw
 
     built_in: dict[str, Transform] = {"raw": raw.RAW, "json": json.JSON, "html": html.HTML, "csv": csv.CSV}
-    return built_in | {point.name: point.load() for point in entry_points(group=GROUP) if point.name not in built_in}
+    return built_in | {
+        point.name: point.load() for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in built_in
+    }

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proxypool import clock
-from proxypool.leases.filters import member
+from proxypool.leases.filters import ready_member
 from proxypool.leases.pool import BILLION
 from proxypool.leases.redis.cache import Cache
 from proxypool.leases.redis.keys import ANY_COUNTRY, ready_set
@@ -16,14 +16,14 @@ from proxypool.proxies.record import ProxyRecord, fresh_until
 from proxypool.proxies.score import score
 
 PROXIES_PER_CALL = 100
-SERVED = "ok"  # the verdict of a target rule that the proxy passed
+TARGET_PASSED = "ok"  # the verdict of a target rule that the proxy passed
 STUB_MS = (
     48 * 3_600_000
 )  # a removed proxy's version is kept for twice the stream's retention: late records do not restore it
 TIE_BREAK = (
     1_000  # the last three digits of a score are derived from the id: scores differ, so that round_robin reaches all
 )
-REMOVED = ("", "", "", "", "", "", "")
+REMOVED_VALUES = ("", "", "", "", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Index:
 
     def upsert(self, records: Iterable[ProxyRecord], *, again: bool = False) -> int:
         """Adds, changes or removes proxies; returns how many were newer. With `again` (a rebuild) an equal version counts as newer."""
-        rows = [(record.id, record.version, *entry(record, self.max_age_seconds)) for record in records]
+        rows = [(record.id, record.version, *upsert_values(record, self.max_age_seconds)) for record in records]
         return self._send(rows, again=again)
 
     def remove(self, removed: Iterable[tuple[str, int]]) -> int:
         """Removes proxies whose row was deleted, by id and last version; returns how many were indexed."""
-        return self._send([(proxy_id, version + 1, *REMOVED) for proxy_id, version in removed])
+        return self._send([(proxy_id, version + 1, *REMOVED_VALUES) for proxy_id, version in removed])
 
     def _send(self, rows: list[tuple[str | int, ...]], *, again: bool = False) -> int:
         newer = 0
@@ -61,14 +61,14 @@ def is_ready(record: ProxyRecord) -> bool:
     )
 
 
-def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
+def upsert_values(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
     """The values of upsert.lua after id and version: member, score, ready sets, fresh until (ms), slots, facts, rests.
 
-    REMOVED if the proxy is not ready.
+    REMOVED_VALUES if the proxy is not ready.
     """
     fresh = fresh_until(record, max_age_seconds)
     if not is_ready(record) or fresh is None:
-        return REMOVED
+        return REMOVED_VALUES
     check, proxy = record.check, record.proxy
     value = score(check, record.lease).value
     anonymity = check.anonymity or Anonymity.TRANSPARENT
@@ -82,7 +82,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
         "score": round(value, 4),
     }
     return (
-        member(record),
+        ready_member(record),
         round(value * BILLION / TIE_BREAK) * TIE_BREAK + int(record.id[:8], 16) % TIE_BREAK,
         " ".join(ready_set(proxy.protocol, country, anonymity.rank) for country in countries),
         clock.epoch_ms(fresh),
@@ -95,7 +95,7 @@ def entry(record: ProxyRecord, max_age_seconds: int) -> tuple[str | int, ...]:
 def _rests(record: ProxyRecord) -> str:
     """The targets whose rule failed in the last check, for which the exit is not used until the next one: "<ms> <exit> <hosts>"."""
     check = record.check
-    hosts = [host for host, fact in sorted(check.targets.items()) if fact.verdict != SERVED]
+    hosts = [host for host, fact in sorted(check.targets.items()) if fact.verdict != TARGET_PASSED]
     if not hosts or not check.exit_ip or record.next_check_at is None or record.slots > 1:
         return ""
     return " ".join((str(clock.epoch_ms(record.next_check_at)), check.exit_ip, *hosts))

@@ -17,7 +17,7 @@ COLUMNS: Final = (
 """`ended` is released, expired or lost (with the cache); `ended` and `ended_at` are null while the lease is live."""
 
 
-def record(item: LedgerItem) -> Record:
+def audit_record(item: LedgerItem) -> Record:
     """The audit record of a ledger row; instants in ISO 8601, None for missing values."""
     values = (
         item.lease_id, item.owner, item.proxy_id, item.target, _instant(item.granted_ms),
@@ -26,7 +26,7 @@ def record(item: LedgerItem) -> Record:
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def write(records: Iterable[Record], out: TextIO, *, as_csv: bool = False) -> int:
+def write_records(records: Iterable[Record], out: TextIO, *, as_csv: bool = False) -> int:
     """Writes one JSON object per line, or CSV with a header line; returns the number of records."""
     count = 0
     table = csv.DictWriter(out, COLUMNS, lineterminator="\n")

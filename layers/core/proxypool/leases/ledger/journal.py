@@ -10,21 +10,21 @@ from typing import Any
 from proxypool_client.outcome import Outcome
 
 from proxypool.leases.outcome import PROXY_FAULTS
-from proxypool.leases.redis.keys import ENTRY
+from proxypool.leases.redis.keys import JOURNAL_KINDS
 from proxypool.proxies.record import LeaseFacts
 
-MEMORY = 0.98  # the weight of older outcomes is multiplied by this: about fifty count
+OUTCOME_DECAY = 0.98  # the weight of older outcomes is multiplied by this: about fifty count
 
 
 class EntryKind(StrEnum):
     """The kind of a journal entry."""
 
-    GRANT = ENTRY["grant"]
-    RENEWAL = ENTRY["renewal"]
-    OUTCOME = ENTRY["outcome"]
-    RELEASE = ENTRY["release"]
-    EXPIRY = ENTRY["expiry"]
-    REVERTED = ENTRY["reverted"]  # a failure of the proxy was the fault of the target
+    GRANT = JOURNAL_KINDS["grant"]
+    RENEWAL = JOURNAL_KINDS["renewal"]
+    OUTCOME = JOURNAL_KINDS["outcome"]
+    RELEASE = JOURNAL_KINDS["release"]
+    EXPIRY = JOURNAL_KINDS["expiry"]
+    REVERTED = JOURNAL_KINDS["reverted"]  # a failure of the proxy was the fault of the target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class LedgerRow:
     ended_ms: int = 0
 
 
-def read(found: Iterable[Sequence[Any]]) -> tuple[list[JournalEntry], int]:
+def parse_entries(found: Iterable[Sequence[Any]]) -> tuple[list[JournalEntry], int]:
     """The entries in an answer of XRANGE, and the number of those that cannot be parsed.
 
     A stream entry is an id and a flat list of kinds and texts. A grant of several leases becomes several entries.
@@ -107,7 +107,7 @@ def ledger_rows(entries: Iterable[JournalEntry]) -> list[LedgerRow]:
     return list(rows.values())
 
 
-def evidence(facts: LeaseFacts, entries: Sequence[JournalEntry]) -> LeaseFacts:
+def add_evidence(facts: LeaseFacts, entries: Sequence[JournalEntry]) -> LeaseFacts:
     """A proxy's facts plus the entries (in order) that are newer than them; older outcomes lose weight."""
     last = facts.journal_id
     for entry in entries:
@@ -118,7 +118,7 @@ def evidence(facts: LeaseFacts, entries: Sequence[JournalEntry]) -> LeaseFacts:
             facts = replace(facts, bad=max(0.0, facts.bad - 1))
         elif entry.kind is EntryKind.OUTCOME and (entry.outcome == Outcome.OK or entry.outcome in PROXY_FAULTS):
             good = entry.outcome == Outcome.OK
-            facts = replace(facts, ok=facts.ok * MEMORY + good, bad=facts.bad * MEMORY + (not good))
+            facts = replace(facts, ok=facts.ok * OUTCOME_DECAY + good, bad=facts.bad * OUTCOME_DECAY + (not good))
     return facts
 
 

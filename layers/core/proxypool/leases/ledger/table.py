@@ -11,7 +11,7 @@ from pynamodb.indexes import GlobalSecondaryIndex, KeysOnlyProjection
 from pynamodb.models import Model
 
 from proxypool import clock
-from proxypool.aws.dynamodb import Statement, Value, bind, execute, find, insert, update
+from proxypool.aws.dynamodb import Statement, Value, bind_table, execute, get_item, insert, update
 from proxypool.leases.ledger.journal import LedgerRow
 
 OPEN_SHARDS = 16
@@ -64,7 +64,7 @@ class Ledger:
 
     def overdue(self, before_seconds: int, *, limit: int) -> Iterator[str]:
         """Ids of open leases with an end before that instant, at most `limit` per shard."""
-        model = bind(LedgerItem, self.table_name)
+        model = bind_table(LedgerItem, self.table_name)
         for shard in range(OPEN_SHARDS):
             for item in model.open.query(_shard_name(shard), LedgerItem.expires_at < before_seconds, limit=limit):
                 yield item.lease_id
@@ -78,7 +78,7 @@ class Ledger:
 
     def get(self, lease_id: str) -> LedgerItem | None:
         """One row, read consistently; None where there is none."""
-        return find(bind(LedgerItem, self.table_name), lease_id)
+        return get_item(bind_table(LedgerItem, self.table_name), lease_id)
 
     def granted(self, start: datetime, end: datetime, *, owner: str = "", now: datetime) -> Iterator[LedgerItem]:
         """The leases (of one owner) granted from `start` until before `end`, unordered; scans the whole table.
@@ -89,7 +89,7 @@ class Ledger:
         wanted &= LedgerItem.ttl > clock.epoch(now)
         if owner:
             wanted &= LedgerItem.owner == owner
-        yield from bind(LedgerItem, self.table_name).scan(wanted)
+        yield from bind_table(LedgerItem, self.table_name).scan(wanted)
 
     def _insertion(self, row: LedgerRow) -> Statement:
         values: dict[str, Value] = {

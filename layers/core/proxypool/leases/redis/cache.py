@@ -18,7 +18,7 @@ from proxypool.leases.redis.connection import Address, Connection, ErrorReply
 from proxypool.leases.redis.keys import Keys
 
 RETRY_WITHIN_SECONDS: Final = 1.2  # plus 0.8 to connect and 1 to answer: three seconds at most
-ANSWER_SECONDS: Final = 3  # after this the second try of a call cannot take effect any more
+MAX_CALL_SECONDS: Final = 3  # after this the second try of a call cannot take effect any more
 TOKEN_SECONDS: Final = 900  # an IAM token is valid for that long for a new connection
 _NEVER_RAN: Final = ("NOAUTH", "WRONGPASS")  # the token has expired: the server did not run the command
 
@@ -113,7 +113,7 @@ class Cache:
             connection.close()
         address = Address.of(self.url)
         if self.user:
-            address = replace(address, username=self.user, password=token(self.user, self.name))
+            address = replace(address, username=self.user, password=iam_token(self.user, self.name))
         if self._moved:
             address = replace(address, host=self._moved[0], port=self._moved[1])
         return Connection(address)
@@ -129,7 +129,7 @@ def _translated() -> Iterator[None]:
         raise NoAnswer(type(error).__name__, retry_after_seconds=RETRY_AFTER_SECONDS) from error
 
 
-def token(user: str, name: str) -> str:
+def iam_token(user: str, name: str) -> str:
     """An IAM token of ElastiCache Serverless for one new connection, signed with the function's credentials."""
     from proxypool_client import sigv4  # only for a cache with IAM
 

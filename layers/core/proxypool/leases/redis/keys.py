@@ -27,7 +27,7 @@ since losing them is harmless: the lock of the expiry run (overlapping runs chan
     rr               HASH    cursors: ready set → the score that round_robin has reached
     refused          HASH    refusals: reason → number since the last expiry run
     memo:<hash>      STRING  a remembered refusal of these filters: valid until|ms to wait|reasons; TTL 200 ms
-    log              STREAM  the journal, drained by expire_leases. A field is a kind (table ENTRY), its value is joined by "|":
+    log              STREAM  the journal, drained by expire_leases. A field is a kind (table JOURNAL_KINDS), its value is joined by "|":
                              of a grant base|owner|target|granted|expires|proxy ids, else lease|owner|proxy|target|granted|
                              expires|outcome. Stream ids only increase: that of a grant is the fence
     lock             STRING  the expiry run that drains; TTL
@@ -43,7 +43,7 @@ from typing import Final
 
 from proxypool.leases.outcome import ProxyResult, TargetResult
 
-ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+SCRIPT_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "acquire": (
         "base", "owner", "count", "at_least", "ttl_ms", "owner_quota", "journal_max", "request_key", "fingerprint", "keep_ms",
         "repeated", "memo", "session", "pin_ms", "pin_total_ms", "strategy", "ready_sets", "min_score",
@@ -62,7 +62,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Each script's arguments in order: `ARG.owner` is the argument, `AT.owner` its position."""
 
-ENTRY: Final = {"grant": "g", "renewal": "k", "outcome": "o", "release": "r", "expiry": "x", "reverted": "u"}
+JOURNAL_KINDS: Final = {"grant": "g", "renewal": "k", "outcome": "o", "release": "r", "expiry": "x", "reverted": "u"}
 _QUOTED: Final[Mapping[str, Mapping[str, str]]] = {
     "KEY": {
         "settings": "pool", "proxy": "p:", "fresh": "fresh", "leases": "leases", "expiries": "due", "held": "held:",
@@ -78,18 +78,18 @@ _QUOTED: Final[Mapping[str, Mapping[str, str]]] = {
     "END": {
         "lease": "l", "idempotency": "i", "pin": "s", "proxy_breaker": "b", "target_breaker": "q", "numbers": "p", "version": "v",
     },
-    "ENTRY": ENTRY,
+    "JOURNAL_KINDS": JOURNAL_KINDS,
     "PROXY_RESULT": {one.name.lower(): one.value for one in ProxyResult},
     "TARGET_RESULT": {one.name.lower(): one.value for one in TargetResult},
 }  # fmt: skip
-HEAD: Final = "B"  # the first character of a ready member; another one if the parts before its values change
+MEMBER_PREFIX: Final = "B"  # the first character of a ready member; another one if the parts before its values change
 MEMBER_ID: Final = slice(5, 25)  # the proxy id in a ready member, after its layout
 _RECORD: Final = ("owner", "proxy", "exit", "target", "granted", "fence", "session", "outcome", "ends")
-CONSTANTS: Final[Mapping[str, Mapping[str, str]]] = {
+SCRIPT_CONSTANTS: Final[Mapping[str, Mapping[str, str]]] = {
     **{table: {name: f"'{text}'" for name, text in names.items()} for table, names in _QUOTED.items()},
     "L": {name: str(number) for number, name in enumerate(_RECORD, start=1)},
     "MEMBER": {
-        "head": str(ord(HEAD)), "id": str(MEMBER_ID.start + 1), "id_end": str(MEMBER_ID.stop), "exit": str(MEMBER_ID.stop + 1),
+        "head": str(ord(MEMBER_PREFIX)), "id": str(MEMBER_ID.start + 1), "id_end": str(MEMBER_ID.stop), "exit": str(MEMBER_ID.stop + 1),
     },
 }  # fmt: skip
 """Other names in the scripts: keys behind the tag, fields of a proxy, states and kinds, positions in records and members."""

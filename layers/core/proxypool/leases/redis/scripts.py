@@ -12,15 +12,15 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Final
 
-from proxypool.leases.redis.keys import ARGUMENTS, CONSTANTS
+from proxypool.leases.redis.keys import SCRIPT_ARGUMENTS, SCRIPT_CONSTANTS
 
-FOLDER = Path(__file__).parent / "lua"
-PARTS: Final = {
+LUA_FOLDER = Path(__file__).parent / "lua"
+SCRIPT_FILES: Final = {
     "acquire": ("head", "acquire", "choose", "grant"),
     "session_get": ("session_get",),
     "session_put": ("session_put",),
 }  # the files of a script, where these are not the head and its own
-_NAME: Final = re.compile(rf"\b(ARG|AT|{'|'.join(CONSTANTS)})\.(\w+)")
+_NAME: Final = re.compile(rf"\b(ARG|AT|{'|'.join(SCRIPT_CONSTANTS)})\.(\w+)")
 
 
 @cache
@@ -29,17 +29,20 @@ def source(script: str) -> tuple[str, str]:
 
     The text begins with the script's own first line: `#!lua` makes a key of another slot an error on every server.
     """
-    texts = {name: (FOLDER / f"{name}.lua").read_text(encoding="utf-8") for name in PARTS.get(script, ("head", script))}
+    texts = {
+        name: (LUA_FOLDER / f"{name}.lua").read_text(encoding="utf-8")
+        for name in SCRIPT_FILES.get(script, ("head", script))
+    }
     shebang, _, texts[script] = texts[script].partition("\n")
-    text = resolve(script, "\n".join((shebang, *texts.values())))
+    text = substitute_names(script, "\n".join((shebang, *texts.values())))
     return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def resolve(script: str, text: str) -> str:
+def substitute_names(script: str, text: str) -> str:
     """The text with each symbolic name replaced by its value in this script."""
-    positions = {name: number for number, name in enumerate(ARGUMENTS.get(script, ()), start=1)}
+    positions = {name: number for number, name in enumerate(SCRIPT_ARGUMENTS.get(script, ()), start=1)}
     tables = {
-        **CONSTANTS,
+        **SCRIPT_CONSTANTS,
         "ARG": {name: f"ARGV[{number}]" for name, number in positions.items()},
         "AT": {name: str(number) for name, number in positions.items()},
     }

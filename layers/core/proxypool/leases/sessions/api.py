@@ -8,7 +8,14 @@ from typing import Any, Final
 from proxypool.errors import Invalid
 from proxypool.http.fields import to_json
 from proxypool.http.operation import ApiRequest, Reply
-from proxypool.leases.sessions.store import CONTENT, COOKIE, COOKIE_REQUIRED, MAX_COOKIES, MAX_PAIRS, Sessions
+from proxypool.leases.sessions.store import (
+    CONTENT_FIELDS,
+    COOKIE_FIELDS,
+    COOKIE_REQUIRED,
+    MAX_COOKIES,
+    MAX_PAIRS,
+    Sessions,
+)
 
 MAX_SESSION_BYTES: Final = 320 * 1024  # 256 KB of cookies, and the overhead of JSON
 MAX_VALUE_CHARS: Final = 4_096
@@ -18,7 +25,7 @@ _VERSION: Final = {"type": "integer", "minimum": 0, "description": "The version 
 SESSION_SCHEMA: Final = {
     "type": "object",
     "additionalProperties": False,
-    "properties": {"version": _VERSION, **CONTENT},
+    "properties": {"version": _VERSION, **CONTENT_FIELDS},
 }
 """The body of PUT /sessions/{id}."""
 
@@ -49,7 +56,7 @@ def delete(request: ApiRequest[Sessions]) -> None:
 def _wrong(body: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """An error for each invalid field, by its path."""
     for name in body:
-        if name not in ("version", *CONTENT):
+        if name not in ("version", *CONTENT_FIELDS):
             yield {"field": name, "message": "unknown"}
     version = body.get("version", 0)
     if type(version) is not int or version < 0:
@@ -84,10 +91,10 @@ def _wrong_cookie(path: str, cookie: Any) -> Iterator[dict[str, str]]:
         if name not in cookie:
             yield {"field": f"{path}.{name}", "message": "required"}
     for name, value in cookie.items():
-        if name not in COOKIE:
+        if name not in COOKIE_FIELDS:
             yield {"field": f"{path}.{name[:64]}", "message": "unknown"}
             continue
-        types = COOKIE[name]["type"]
+        types = COOKIE_FIELDS[name]["type"]
         types = [types] if isinstance(types, str) else types
         if type(value) not in [_TYPES[one] for one in types]:
             yield {"field": f"{path}.{name}", "message": f"must be {' or '.join(types)}"}

@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from proxypool.errors import NotFound, VersionConflict
 from proxypool.http.codec import Codec, Meta
-from proxypool.http.fields import load
+from proxypool.http.fields import to_arguments
 from proxypool.http.operation import BOOLEAN, TEXT, Schema, array, map_, object_
 from proxypool.leases.redis.cache import Cache
 
-SCHEMA: Final = 1
-SESSION_ID: Final = r"[A-Za-z0-9._-]{1,64}"  # no colon, which separates owner and id in the key
-_SESSION_ID: Final = re.compile(SESSION_ID)
+SCHEMA_VERSION: Final = 1
+SESSION_ID_PATTERN: Final = r"[A-Za-z0-9._-]{1,64}"  # no colon, which separates owner and id in the key
+_SESSION_ID: Final = re.compile(SESSION_ID_PATTERN)
 MAX_COOKIES: Final = 3_000
 MAX_PAIRS: Final = 100
-COOKIE: Final[Mapping[str, Mapping[str, Any]]] = {
+COOKIE_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
     "name": TEXT,
     "value": TEXT,
     "domain": TEXT,
@@ -35,8 +35,8 @@ COOKIE: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 COOKIE_REQUIRED: Final = ("name", "value", "domain")
 _PAIRS: Final = {**map_(TEXT), "maxProperties": MAX_PAIRS}
-CONTENT: Final[Mapping[str, Schema]] = {
-    "cookies": {**array({**object_(**COOKIE), "required": list(COOKIE_REQUIRED)}), "maxItems": MAX_COOKIES},
+CONTENT_FIELDS: Final[Mapping[str, Schema]] = {
+    "cookies": {**array({**object_(**COOKIE_FIELDS), "required": list(COOKIE_REQUIRED)}), "maxItems": MAX_COOKIES},
     "tokens": _PAIRS,
     "headers": _PAIRS,
 }
@@ -51,9 +51,9 @@ class Session:
     id: str = field(metadata=Meta(shown={}))
     version: int = field(metadata=Meta(shown={}))
     ttl_seconds: int = field(metadata=Meta(shown={}))
-    cookies: Sequence[Mapping[str, Any]] = field(default=(), metadata=Meta(shown={}, codec=Codec(list, CONTENT["cookies"], list)))
-    tokens: Mapping[str, str] = field(default_factory=dict, metadata=Meta(shown={}, codec=Codec(dict, CONTENT["tokens"])))
-    headers: Mapping[str, str] = field(default_factory=dict, metadata=Meta(shown={}, codec=Codec(dict, CONTENT["headers"])))
+    cookies: Sequence[Mapping[str, Any]] = field(default=(), metadata=Meta(shown={}, codec=Codec(list, CONTENT_FIELDS["cookies"], list)))
+    tokens: Mapping[str, str] = field(default_factory=dict, metadata=Meta(shown={}, codec=Codec(dict, CONTENT_FIELDS["tokens"])))
+    headers: Mapping[str, str] = field(default_factory=dict, metadata=Meta(shown={}, codec=Codec(dict, CONTENT_FIELDS["headers"])))
     # fmt: on
 
 
@@ -69,13 +69,13 @@ class Sessions:
         """Reads the session and extends it; raises NotFound if it is unknown, another owner's or expired."""
         found = self.cache.run("session_get", self.idle_seconds, self.life_seconds, key=self._key(owner, session_id))
         content = json.loads(found[0]) if found else {}
-        if content.pop("v", None) != SCHEMA:
+        if content.pop("v", None) != SCHEMA_VERSION:
             raise NotFound
         return _session(session_id, found[1], found[2], content)
 
     def put(self, owner: str, session_id: str, *, content: Mapping[str, Any], version: int) -> Session:
         """Stores the content if the stored version is still `version` (0: a new session); raises VersionConflict."""
-        text = json.dumps({"v": SCHEMA, **content}, separators=(",", ":"))
+        text = json.dumps({"v": SCHEMA_VERSION, **content}, separators=(",", ":"))
         answer = self.cache.run(
             "session_put", text, version, self.idle_seconds, self.life_seconds, key=self._key(owner, session_id)
         )
@@ -95,4 +95,6 @@ class Sessions:
 
 
 def _session(session_id: str, version: str, ttl_seconds: str, content: Mapping[str, Any]) -> Session:
-    return Session(**load(Session, {**content, "id": session_id, "version": version, "ttl_seconds": ttl_seconds}))
+    return Session(
+        **to_arguments(Session, {**content, "id": session_id, "version": version, "ttl_seconds": ttl_seconds})
+    )

@@ -41,7 +41,7 @@ class Denied(ProxyPoolError):
         self.status, self.reason = status, reason
 
 
-def guarded(app: App, *, access_key: str, port: int) -> App:
+def require_access_key(app: App, *, access_key: str, port: int) -> App:
     """The ASGI app behind the guard; websockets are rejected. Raises ValueError for a short access key."""
     if len(access_key) < MIN_KEY_LENGTH:
         raise ValueError(f"the access key of a local stack must have at least {MIN_KEY_LENGTH} characters")

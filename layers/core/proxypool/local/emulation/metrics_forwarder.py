@@ -14,7 +14,7 @@ from proxypool.local.emulation.emulator import Clients
 
 PERIOD_SECONDS = 2.0
 PAUSE_FACTOR = 10  # a round reads each log stream: between two rounds at least ten times its duration
-GROUPS = "/aws/lambda/"
+LOG_GROUP_PREFIX = "/aws/lambda/"
 
 
 class MetricsForwarder(threading.Thread):
@@ -43,7 +43,7 @@ class MetricsForwarder(threading.Thread):
         """Forwards new metrics in the logs; returns their number."""
         count = 0
         logs = self._clients("logs")
-        for group in logs.describe_log_groups(logGroupNamePrefix=GROUPS)["logGroups"]:
+        for group in logs.describe_log_groups(logGroupNamePrefix=LOG_GROUP_PREFIX)["logGroups"]:
             name = group["logGroupName"]
             for stream in logs.describe_log_streams(logGroupName=name)["logStreams"]:
                 count += self._forward_stream(name, stream["logStreamName"])
@@ -55,14 +55,14 @@ class MetricsForwarder(threading.Thread):
         page = self._clients("logs").get_log_events(**request, **({"nextToken": token} if token else {}))
         count = 0
         for event in page["events"]:
-            for namespace, data in read(event["message"]):
+            for namespace, data in parse_metrics(event["message"]):
                 self._clients("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
                 count += len(data)
         self._tokens[group, stream] = page["nextForwardToken"]
         return count
 
 
-def read(line: str) -> list[tuple[str, list[dict[str, Any]]]]:
+def parse_metrics(line: str) -> list[tuple[str, list[dict[str, Any]]]]:
     """The metrics in a log line as arguments of PutMetricData: [(namespace, data)]; empty for any other line."""
     if '"_aws"' not in line:
         return []

@@ -23,7 +23,7 @@ from ministack.core import lambda_runtime
 from ministack.core.concurrency import esm_wake
 from ministack.services import _dynamodb_keywords, dynamodb, lambda_svc, sqs
 
-from proxypool.local.emulation.guard import guarded
+from proxypool.local.emulation.guard import require_access_key
 
 CACHED_STATEMENTS = 256
 QUEUE_PORT = "4566"  # in the URLs of queues, on any port the emulator listens
@@ -133,5 +133,7 @@ if __name__ == "__main__":
     sqs.DEFAULT_PORT, sqs._CANONICAL_NETLOC = QUEUE_PORT, f"{sqs.DEFAULT_HOST}:{QUEUE_PORT}"
     dynamodb._parse_partiql = with_cache_of_last(dynamodb._parse_partiql)
     _dynamodb_keywords._tokenize = lru_cache(CACHED_STATEMENTS)(_dynamodb_keywords._tokenize)
-    ministack.app.app = guarded(ministack.app.app, access_key=access_key, port=int(os.environ["GATEWAY_PORT"]))
+    ministack.app.app = require_access_key(
+        ministack.app.app, access_key=access_key, port=int(os.environ["GATEWAY_PORT"])
+    )
     ministack.app.main()

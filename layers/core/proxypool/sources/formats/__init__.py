@@ -18,19 +18,29 @@ from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Protocol
 from proxypool.sources.formats.packed import PeekableReader, open_members
 from proxypool.sources.formats.rows import (
-    REASONS,
+    REJECTION_REASONS,
+    BinaryReader,
     Format,
     Options,
     ParseResult,
-    Readable,
     Rejection,
     known_reasons,
-    merge,
+    merge_results,
 )
 
 __all__ = [
-    "AUTO", "REASONS", "Format", "Options", "ParseResult", "Readable", "Rejection", "formats", "is_known", "merge", "parse",
-    "read",
+    "AUTO",
+    "REJECTION_REASONS",
+    "BinaryReader",
+    "Format",
+    "Options",
+    "ParseResult",
+    "Rejection",
+    "formats",
+    "is_known",
+    "merge_results",
+    "parse",
+    "parse_stream",
 ]  # fmt: skip
 ENTRY_POINT_GROUP: Final = "proxypool.formats"
 AUTO: Final = "auto"
@@ -58,7 +68,7 @@ def is_known(name: str) -> bool:
     return name.partition(PATH_SEPARATOR)[0] in formats()
 
 
-def read(name: str, file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse_stream(name: str, file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """Parses a list in parts, decompressing archives; a proxy may repeat.
 
     Raises KeyError for an unknown format, SourceError if the list is too large.
@@ -69,7 +79,7 @@ def read(name: str, file: Readable, options: Options) -> Iterator[ParseResult]:
 
 def parse(name: str, raw: bytes, *, default_protocol: Protocol) -> ParseResult:
     """The proxies of a list without duplicates, in order; raises like `read`."""
-    return merge(read(name, io.BytesIO(raw), Options(default_protocol=default_protocol)))
+    return merge_results(parse_stream(name, io.BytesIO(raw), Options(default_protocol=default_protocol)))
 
 
 def _read(

@@ -13,7 +13,7 @@ from proxypool.proxies.proxy import Protocol
 from proxypool.sources.formats import csv, html, json, lines
 from proxypool.sources.formats.line import parse_line
 from proxypool.sources.formats.packed import PeekableReader
-from proxypool.sources.formats.rows import Format, Options, ParseResult, merge, read_document
+from proxypool.sources.formats.rows import Format, Options, ParseResult, merge_results, read_document
 from proxypool.sources.formats.text import decode
 
 _HTML_TAG: Final = re.compile(r"<(?:table|html|!doctype|body|head|pre|div)\b", re.IGNORECASE)
@@ -35,9 +35,9 @@ def parse(file: PeekableReader, options: Options) -> Iterator[ParseResult]:
         yield from _parse_as(name, file, options)
         return
     raw = read_document(file)
-    result = merge(_parse_as(name, io.BytesIO(raw), options))
+    result = merge_results(_parse_as(name, io.BytesIO(raw), options))
     if not result.proxies:
-        as_lines = merge(_parse_as("lines", io.BytesIO(raw), options))
+        as_lines = merge_results(_parse_as("lines", io.BytesIO(raw), options))
         if as_lines.proxies:
             result = as_lines
     yield result

@@ -10,14 +10,14 @@ from typing import Final
 
 from proxypool.proxies.proxy import Proxy
 from proxypool.sources.formats.columns import SAMPLE_ROWS, TableReader, has_header
-from proxypool.sources.formats.line import CONTROL
-from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection
+from proxypool.sources.formats.line import CONTROL_CHARACTERS
+from proxypool.sources.formats.rows import BinaryReader, Options, ParseResult, Rejection
 from proxypool.sources.formats.text import MAX_ROW_BYTES, decode_blocks
 
 _DELIMITERS: Final = ",;\t|"
 
 
-def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse(file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """Parses a table; a cell never spans lines, so that a stray quote affects one row only."""
     reader: TableReader | None = None
     delimiter = ""
@@ -48,7 +48,7 @@ def _lines(text: str, rejected: Counter[str]) -> Iterator[str]:
     for line in text.split("\n"):
         if len(line) > MAX_ROW_BYTES:
             rejected[Rejection.TOO_LONG] += 1
-        elif CONTROL.search(line):
+        elif CONTROL_CHARACTERS.search(line):
             rejected[Rejection.CONTROL] += 1
         elif line.strip() and not line.lstrip().startswith("#"):
             yield line

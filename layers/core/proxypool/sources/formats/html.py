@@ -13,7 +13,7 @@ from proxypool.errors import AddressRefused
 from proxypool.proxies.proxy import Proxy
 from proxypool.sources.formats.columns import SAMPLE_ROWS, TableReader
 from proxypool.sources.formats.line import parse_line
-from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection, read_document
+from proxypool.sources.formats.rows import BinaryReader, Options, ParseResult, Rejection, read_document
 from proxypool.sources.formats.text import decode
 
 MAX_DEPTH: Final = 256  # the parser's time per tag grows with the depth; real pages stay below 50
@@ -45,7 +45,7 @@ _NO_END_TAG: Final = frozenset(
 )
 
 
-def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse(file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """Parses a page; a page without proxies is one rejected row."""
     text = decode(read_document(file))
     if _depth(text) > MAX_DEPTH:

@@ -16,14 +16,14 @@ from proxypool.network.address import is_address, parse_endpoint
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.sources.formats import fields
 from proxypool.sources.formats.line import SCHEMES, parse_line
-from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection, read_document
+from proxypool.sources.formats.rows import BinaryReader, Options, ParseResult, Rejection, read_document
 from proxypool.sources.formats.text import decode, decode_blocks
 
 MAX_DEPTH: Final = 16
 _Row = Mapping[str, Any] | str
 
 
-def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse(file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """Parses a JSON document; anything but strict JSON is one rejected row."""
     proxies: list[Proxy] = []
     rejected: Counter[str] = Counter()
@@ -34,7 +34,7 @@ def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
     yield ParseResult(proxies=tuple(proxies), rejected=rejected)
 
 
-def parse_lines(file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse_lines(file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """NDJSON: one document per line."""
     for text in decode_blocks(file):
         proxies: list[Proxy] = []

@@ -31,7 +31,7 @@ SCHEMES: Final = {
     "socks5": Protocol.SOCKS5,
     "socks5h": Protocol.SOCKS5,
 }
-CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL_CHARACTERS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FORBIDDEN_IN_CREDENTIALS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _ADDRESS: Final = re.compile(r"[A-Za-z0-9._-]+(?::[A-Za-z0-9]*)?")
 _SEPARATORS: Final = re.compile(r"[\s;|,#]+")
@@ -42,7 +42,7 @@ def parse_line(text: str, default_protocol: Protocol) -> Proxy:
     """The proxy of a line; raises AddressRefused with the reason."""
     if len(text) * 4 > MAX_LINE_BYTES and len(text.encode("utf-8", "replace")) > MAX_LINE_BYTES:
         raise AddressRefused(Rejection.TOO_LONG)
-    if not text.isprintable() and CONTROL.search(text):
+    if not text.isprintable() and CONTROL_CHARACTERS.search(text):
         raise AddressRefused(Rejection.CONTROL)
     parts = text.split(None, 1) or [""]
     first_word, rest = parts[0], parts[1] if len(parts) > 1 else ""

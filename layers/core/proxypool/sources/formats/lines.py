@@ -17,7 +17,7 @@ from proxypool.network.address import OCTETS, is_ipv4, permitted_ports
 from proxypool.proxies.proxy import Protocol, Proxy
 from proxypool.sources.formats import json
 from proxypool.sources.formats.line import MAX_CREDENTIAL_BYTES, SCHEMES, make_proxy, parse_line
-from proxypool.sources.formats.rows import Options, ParseResult, Readable, Rejection
+from proxypool.sources.formats.rows import BinaryReader, Options, ParseResult, Rejection
 from proxypool.sources.formats.text import MAX_ROW_BYTES, decode_blocks
 
 _PLAIN: Final = bytes((10, *range(32, 127)))  # printable ASCII and line feeds
@@ -32,7 +32,7 @@ _COMMENTS: Final = frozenset("#;")
 _LOCAL_ENDINGS: Final = ("local", "internal", "localhost", "localdomain", "arpa")
 
 
-def parse(file: Readable, options: Options) -> Iterator[ParseResult]:
+def parse(file: BinaryReader, options: Options) -> Iterator[ParseResult]:
     """Parses a text; rejected lines are counted by reason."""
     for text in decode_blocks(file):
         proxies: list[Proxy] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from proxypool.errors import AddressRefused, SourceError
-from proxypool.sources.formats.rows import Options, Readable, Rejection
+from proxypool.sources.formats.rows import BinaryReader, Options, Rejection
 
 GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
@@ -25,7 +25,7 @@ _ARCHIVE_ERRORS: Final = (
 class PeekableReader:
     """A reader whose first bytes are available in `head` and are read again."""
 
-    def __init__(self, file: Readable, size: int = 65_536) -> None:
+    def __init__(self, file: BinaryReader, size: int = 65_536) -> None:
         chunks = []
         while size > 0 and (chunk := file.read(size)):
             chunks.append(chunk)
@@ -54,7 +54,7 @@ class _Budget:
 class _BoundedReader:
     """A reader over a compressed member; raises AddressRefused if it is corrupt, SourceError if it exceeds the budget."""
 
-    def __init__(self, file: Readable, budget: _Budget) -> None:
+    def __init__(self, file: BinaryReader, budget: _Budget) -> None:
         self._file, self._budget = file, budget
 
     def read(self, size: int = -1, /) -> bytes:
@@ -76,7 +76,7 @@ def open_members(file: PeekableReader, options: Options) -> Iterator[PeekableRea
     """
     budget = _Budget(options.max_unpacked_bytes)
     if file.head.startswith(GZIP):
-        members: Iterator[Readable] = iter([cast(Readable, gzip.GzipFile(fileobj=cast(io.BytesIO, file)))])
+        members: Iterator[BinaryReader] = iter([cast(BinaryReader, gzip.GzipFile(fileobj=cast(io.BytesIO, file)))])
     elif file.head.startswith(ZIP):
         members = _zip_members(file)
     else:
@@ -89,7 +89,7 @@ def open_members(file: PeekableReader, options: Options) -> Iterator[PeekableRea
         yield reader
 
 
-def _zip_members(file: PeekableReader) -> Iterator[Readable]:
+def _zip_members(file: PeekableReader) -> Iterator[BinaryReader]:
     """A zip's directory is at its end, so the compressed bytes are read as a whole."""
     try:
         archive = zipfile.ZipFile(io.BytesIO(file.read()))
@@ -100,6 +100,6 @@ def _zip_members(file: PeekableReader) -> Iterator[Readable]:
         raise SourceError("too_large")
     for entry in entries:
         try:
-            yield cast(Readable, archive.open(entry))
+            yield cast(BinaryReader, archive.open(entry))
         except _ARCHIVE_ERRORS as error:
             raise AddressRefused(Rejection.CORRUPT) from error

@@ -32,11 +32,11 @@ class Rejection(StrEnum):
     OTHER = "other"  # an unknown reason from an installed format
 
 
-REASONS: Final = frozenset(str(reason) for reason in (*Refusal, *Rejection))
+REJECTION_REASONS: Final = frozenset(str(reason) for reason in (*Refusal, *Rejection))
 """All reasons for a rejected row."""
 
 
-class Readable(typing.Protocol):
+class BinaryReader(typing.Protocol):
     """A binary file open for reading; only `read` is used."""
 
     def read(self, size: int = -1, /) -> bytes:
@@ -73,11 +73,11 @@ class ParseResult:
 class Format(typing.Protocol):
     """Signature of a format: parses a file from its current position and never raises for its content."""
 
-    def __call__(self, file: Readable, options: Options, /) -> Iterator[ParseResult]:
+    def __call__(self, file: BinaryReader, options: Options, /) -> Iterator[ParseResult]:
         """The list in parts, so that a long one is never in memory as a whole."""
 
 
-def merge(parts: Iterable[ParseResult]) -> ParseResult:
+def merge_results(parts: Iterable[ParseResult]) -> ParseResult:
     """All parts in one result, without duplicate proxies, in order."""
     proxies: dict[Proxy, None] = {}
     rejected: Counter[str] = Counter()
@@ -94,11 +94,11 @@ def known_reasons(rejected: Mapping[str, int]) -> Counter[str]:
     """The counts with reasons of the closed set only; others count as OTHER."""
     counts: Counter[str] = Counter()
     for reason, count in rejected.items():
-        counts[str(reason) if reason in REASONS else Rejection.OTHER.value] += count
+        counts[str(reason) if reason in REJECTION_REASONS else Rejection.OTHER.value] += count
     return counts
 
 
-def read_document(file: Readable) -> bytes:
+def read_document(file: BinaryReader) -> bytes:
     """The rest of a file; raises SourceError if it exceeds MAX_DOCUMENT_BYTES."""
     chunks, size = [], 0
     while chunk := file.read(1 << 20):

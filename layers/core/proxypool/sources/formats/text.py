@@ -6,14 +6,14 @@ import codecs
 from collections.abc import Iterator
 from typing import Final
 
-from proxypool.sources.formats.rows import Readable
+from proxypool.sources.formats.rows import BinaryReader
 
 BLOCK_BYTES: Final = 1 << 15
 MAX_ROW_BYTES: Final = 65_536  # the rest of a longer line is skipped
 _UTF16_BOMS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def decode_blocks(file: Readable) -> Iterator[str]:
+def decode_blocks(file: BinaryReader) -> Iterator[str]:
     """Whole lines, many at a time, separated by line feeds. A line that is too long is cut, but still exceeds
     MAX_ROW_BYTES.
     """

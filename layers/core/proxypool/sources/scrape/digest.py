@@ -20,7 +20,7 @@ from proxypool.network.address import is_address
 from proxypool.proxies.proxy import Proxy, Status
 from proxypool.proxies.record import ProxyRecord
 
-REFRESH_SECONDS: Final = 86_400  # maximum age of an entry; also the minimum time between writes of `last_seen_at`
+MAX_ENTRY_AGE_SECONDS: Final = 86_400  # maximum age of an entry; also the minimum time between writes of `last_seen_at`
 MAX_ENTRIES: Final = 500_000  # 12 MB; the oldest are dropped first
 _HEAD: Final = struct.Struct(">4s16s")
 _ENTRY: Final = struct.Struct(">10sI4s4sB")
@@ -64,7 +64,7 @@ class Digest:
     def is_fresh(self, proxy: Proxy, now: datetime) -> bool:
         """True if the row was read within a day; such rows are skipped."""
         entry = self.entries.get(bytes.fromhex(proxy.id))
-        return entry is not None and clock.epoch(now) - entry.read_at < REFRESH_SECONDS
+        return entry is not None and clock.epoch(now) - entry.read_at < MAX_ENTRY_AGE_SECONDS
 
     def add(self, records: Iterable[ProxyRecord], now: datetime) -> None:
         """Adds or replaces the entries of these rows."""
@@ -75,7 +75,7 @@ class Digest:
     def retain(self, listed: Iterable[Proxy], now: datetime) -> None:
         """Drops entries that are no longer listed and older than a day."""
         ids = {bytes.fromhex(proxy.id) for proxy in listed}
-        oldest = clock.epoch(now) - REFRESH_SECONDS
+        oldest = clock.epoch(now) - MAX_ENTRY_AGE_SECONDS
         entries = {key: entry for key, entry in self.entries.items() if key in ids or entry.read_at > oldest}
         if len(entries) > MAX_ENTRIES:
             newest = sorted(entries, key=lambda key: entries[key].read_at, reverse=True)[:MAX_ENTRIES]
@@ -159,6 +159,6 @@ def _hash(text: str) -> bytes:
 
 
 def _marks(record: ProxyRecord, now: datetime) -> int:
-    aged = record.last_checked_at is not None and (now - record.first_seen_at).total_seconds() >= REFRESH_SECONDS
+    aged = record.last_checked_at is not None and (now - record.first_seen_at).total_seconds() >= MAX_ENTRY_AGE_SECONDS
     alive = record.status is Status.ACTIVE
     return (aged * Mark.AGED) | (alive * Mark.ALIVE) | ((len(record.sources) == 1) * Mark.EXCLUSIVE)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from proxypool import aws
 from proxypool.config.settings import Settings
 from proxypool.errors import SourceError
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, without_reasons
+from proxypool.network.address import FORBIDDEN_NETWORKS, Networks, Refusal, without_reasons
 from proxypool.network.fetch import FetchLimits, fetch
 from proxypool.sources import source_secret
 from proxypool.sources.record import UPLOADS, Source
@@ -42,12 +42,12 @@ class ListLoader:
     """Loads lists, and stores copies of lists that take several runs."""
 
     settings: Settings
-    networks: Networks = FORBIDDEN
+    networks: Networks = FORBIDDEN_NETWORKS
 
     def load(self, source: Source, now: datetime) -> Body:
         """Loads the list of a source; raises SourceError."""
         may_skip = source.read_at is not None and now - source.read_at < TRUST_UNCHANGED
-        fill = source_secret.load(source.secret)
+        fill = source_secret.placeholder_filler(source.secret)
         if source.url:
             body = self._fetch(source if may_skip else replace(source, etag="", last_modified=""), fill)
         elif source.s3:
@@ -81,7 +81,7 @@ class ListLoader:
         """Loads a stored copy; raises SourceError if it does not exist."""
         return self._load_object(self.settings.need("bodies_bucket"), key)
 
-    def _fetch(self, source: Source, fill: source_secret.Fill) -> Body:
+    def _fetch(self, source: Source, fill: source_secret.PlaceholderFiller) -> Body:
         limits = FetchLimits(
             total_seconds=source.timeout_seconds or self.settings.scrape_timeout_seconds,
             allow_http=source.allow_http,
@@ -123,7 +123,7 @@ class ListLoader:
         return raw
 
 
-def _headers(source: Source, fill: source_secret.Fill) -> dict[str, str]:
+def _headers(source: Source, fill: source_secret.PlaceholderFiller) -> dict[str, str]:
     """The source's headers by lower-case name."""
     pairs = (line.partition(":") for line in source.headers)
     return {name.strip().lower(): fill(value.strip()) for name, _, value in pairs}

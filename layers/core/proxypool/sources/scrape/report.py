@@ -22,7 +22,7 @@ from proxypool.sources.table import SourceTable
 from proxypool.telemetry import Metric, count
 
 NO_ROWS: Final = "no_rows"
-TREND: Final = 12  # number of lists in the history of valid rows
+TREND_LENGTH: Final = 12  # number of lists in the history of valid rows
 _READ: Final[dict[str, Any]] = {"consecutive_failures": 0, "last_error": "", "not_before_at": None}
 """Attributes of a source after a successful read."""
 
@@ -48,14 +48,14 @@ class ScrapeResult:
         return out | ({"skipped": self.skipped} if self.skipped else {})
 
 
-def unchanged(sources: SourceTable, source: Source, now: datetime) -> ScrapeResult:
+def report_unchanged(sources: SourceTable, source: Source, now: datetime) -> ScrapeResult:
     """Reports an unchanged list: a success without changes."""
     sources.finish(source, last_scraped_at=now, last_success_at=now, anomaly_streak=0, suspicion="", **_READ)
     count(Metric.SOURCES_SCRAPED)
     return ScrapeResult(skipped="not_modified")
 
 
-def refused(
+def report_refused(
     sources: SourceTable, settings: Settings, source: Source, parsed: ParseResult, suspicion: Suspicion, now: datetime
 ) -> ScrapeResult:
     """Reports a suspicious list, which is not stored; the proxies of the last good list remain."""
@@ -91,7 +91,7 @@ class StoredPart:
     following: str
 
 
-def stored(sources: SourceTable, settings: Settings, part: StoredPart, now: datetime) -> None:
+def report_stored(sources: SourceTable, settings: Settings, part: StoredPart, now: datetime) -> None:
     """Reports a stored part. The row is not updated if the source was edited meanwhile."""
     source, scraped = part.source, part.scraped
     _count_stored(scraped, part.is_first)
@@ -113,7 +113,7 @@ def stored(sources: SourceTable, settings: Settings, part: StoredPart, now: date
     sources.finish(source, **changes)
 
 
-def failed(
+def report_failed(
     sources: SourceTable,
     settings: Settings,
     source_id: str,
@@ -143,7 +143,7 @@ def new_today(source: Source, now: datetime) -> int:
 
 
 def _list_facts(source: Source, scraped: ScrapeResult) -> dict[str, Any]:
-    trend = (*source.trend, scraped.valid)[-TREND:]
+    trend = (*source.trend, scraped.valid)[-TREND_LENGTH:]
     return {"rows": scraped.rows, "valid": scraped.valid, "rejected": scraped.rejected, "trend": trend}
 
 

@@ -19,7 +19,7 @@ from proxypool.aws.queues import ScrapeMessage, ValidateMessage
 from proxypool.aws.state import StateTable, is_paused
 from proxypool.config.settings import Settings
 from proxypool.errors import SourceError
-from proxypool.network.address import FORBIDDEN, Networks
+from proxypool.network.address import FORBIDDEN_NETWORKS, Networks
 from proxypool.proxies.proxy import Proxy
 from proxypool.proxies.record import ProxyRecord
 from proxypool.proxies.table import ProxyTable
@@ -33,7 +33,7 @@ from proxypool.sources.scrape.report import ScrapeResult
 from proxypool.sources.scrape.vetting import remove_forbidden
 from proxypool.sources.table import SourceTable
 
-SLICE: Final = 500  # proxies per upsert
+PROXIES_PER_UPSERT: Final = 500  # proxies per upsert
 MAX_READS_PER_RUN: Final = 10_000  # rows read from the table
 BUSY_SECONDS: Final = 30  # delay of a part whose source is claimed by another run
 GRACE_SECONDS: Final = 5  # a retry scheduled for the end of a pause may arrive a little early
@@ -57,7 +57,7 @@ class Scraper:
     proxies: ProxyTable
     state: StateTable
     settings: Settings
-    networks: Networks = FORBIDDEN
+    networks: Networks = FORBIDDEN_NETWORKS
 
     def scrape(
         self, message: ScrapeMessage, now: datetime, *, seconds_left: Callable[[], float] = lambda: inf
@@ -76,8 +76,8 @@ class Scraper:
             raise
 
     def failed(self, source_id: str, error: SourceError, now: datetime, *, attempts: int, is_last: bool) -> None:
-        """Reports a failed scrape; see `report.failed`."""
-        report.failed(self.sources, self.settings, source_id, error, now, attempts=attempts, is_last=is_last)
+        """Reports a failed scrape; see `report.report_failed`."""
+        report.report_failed(self.sources, self.settings, source_id, error, now, attempts=attempts, is_last=is_last)
 
     def _claim(self, message: ScrapeMessage, now: datetime) -> tuple[Source | None, str]:
         """Claims the source for this run; returns it, or None and the reason why the message is skipped."""
@@ -105,7 +105,7 @@ class Scraper:
         loader = ListLoader(settings=self.settings, networks=self.networks)
         body = loader.load_copy(message.key) if message.key else loader.load(source, now)
         if body.raw is None:
-            return report.unchanged(self.sources, source, now)
+            return report.report_unchanged(self.sources, source, now)
         parsed = remove_forbidden(
             parse(source.parser, body.raw, default_protocol=source.protocol),
             allow_loopback=self.settings.allow_loopback,
@@ -115,7 +115,7 @@ class Scraper:
         digest = store.load(source.source_id, source.fingerprint)
         suspicion = None if message.key else self._judge(source, parsed.proxies, digest)
         if suspicion:
-            return report.refused(self.sources, self.settings, source, parsed, suspicion, now)
+            return report.report_refused(self.sources, self.settings, source, parsed, suspicion, now)
         stored = self._store(source, parsed.proxies, digest, message.offset, now, seconds_left)
         digest.retain(parsed.proxies, now)
         store.save(source.source_id, digest, source.fingerprint)
@@ -124,7 +124,7 @@ class Scraper:
             source=source, body=body, scraped=_scraped(parsed, stored), marks=digest.count_marks(parsed.proxies),
             is_first=not message.key, following=following,
         )  # fmt: skip
-        report.stored(self.sources, self.settings, part, now)
+        report.report_stored(self.sources, self.settings, part, now)
         return part.scraped
 
     def _judge(self, source: Source, proxies: Sequence[Proxy], digest: Digest) -> health.Suspicion | None:
@@ -147,11 +147,11 @@ class Scraper:
         """Upserts slices from `offset` on until a limit is reached; enqueues the checks of each slice at once."""
         config = self.settings
         bounds = caps.Caps(config.source_max_per_host, config.source_max_per_network) if source.is_judged else None
-        allowed, held_back = caps.apply_caps(proxies, digest, bounds)
+        allowed, held_back = caps.apply_host_caps(proxies, digest, bounds)
         out = _StoreResult(held_back=held_back if not offset else Counter())
         allowed_ids = {proxy.id for proxy in allowed} if held_back else None
         remaining_today = config.source_max_new_per_day - report.new_today(source, now)
-        position, reads, step = offset, 0, min(SLICE, config.source_max_new)
+        position, reads, step = offset, 0, min(PROXIES_PER_UPSERT, config.source_max_new)
         while position < len(proxies) and out.new < config.source_max_new and reads < MAX_READS_PER_RUN:
             if position > offset and seconds_left() <= 0:
                 break

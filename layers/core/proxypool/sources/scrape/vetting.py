@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from proxypool.network.address import FORBIDDEN, Networks, Refusal, is_address, is_own_endpoint, refusal_reason
+from proxypool.network.address import FORBIDDEN_NETWORKS, Networks, Refusal, is_address, is_own_endpoint, refusal_reason
 from proxypool.proxies.proxy import Proxy
 from proxypool.sources.formats import ParseResult
 
 
-def remove_forbidden(parsed: ParseResult, *, allow_loopback: bool, networks: Networks = FORBIDDEN) -> ParseResult:
+def remove_forbidden(
+    parsed: ParseResult, *, allow_loopback: bool, networks: Networks = FORBIDDEN_NETWORKS
+) -> ParseResult:
     """The list without forbidden proxies, which are counted by reason."""
     rejected = Counter(parsed.rejected)
     allowed: list[Proxy] = []

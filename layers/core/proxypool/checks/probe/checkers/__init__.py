@@ -42,7 +42,7 @@ class Stage:
     uses_timeout: bool = True  # False: the stage does no I/O or has a time limit of its own
 
 
-BUILT_IN: Final = (
+BUILT_IN_STAGES: Final = (
     Stage(name="reachable", order=10, run=check_reachable, uses_timeout=False),
     Stage(name="http", order=20, run=check_http),
     Stage(name="anonymity", order=30, run=check_anonymity, uses_timeout=False),
@@ -58,4 +58,4 @@ BUILT_IN: Final = (
 def stages() -> tuple[Stage, ...]:
     """All stages in order, built-in and from installed packages."""
     installed = [point.load() for point in entry_points(group=ENTRY_POINT_GROUP)]
-    return tuple(sorted((*BUILT_IN, *installed), key=lambda stage: stage.order))
+    return tuple(sorted((*BUILT_IN_STAGES, *installed), key=lambda stage: stage.order))

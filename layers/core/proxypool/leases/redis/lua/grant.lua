@@ -3,7 +3,7 @@
 local expires, out, ids = now + ARG.ttl_ms, {moved and 'moved' or 'ok'}, {}
 for i, g in ipairs(picks) do ids[i] = g[2] end
 if pin then session = session .. '~' .. since end
-local fence = call('XADD', JOURNAL, '*', ENTRY.grant,
+local fence = call('XADD', JOURNAL, '*', JOURNAL_KINDS.grant,
   table.concat({base, owner, target, instant, expires, table.concat(ids, ',')}, '|'))
 local records, due, gone, uses = {}, {}, {}, {}
 for i, g in ipairs(picks) do

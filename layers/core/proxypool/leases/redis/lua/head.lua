@@ -71,7 +71,7 @@ local function rules()
     call('HDEL', LEASES, id)
     call('SREM', HELD .. lease[L.owner], id)
     local text = entry(id, lease)
-    if has_outcome then call('XADD', JOURNAL, '*', ENTRY.outcome, text, kind, text) else call('XADD', JOURNAL, '*', kind, text) end
+    if has_outcome then call('XADD', JOURNAL, '*', JOURNAL_KINDS.outcome, text, kind, text) else call('XADD', JOURNAL, '*', kind, text) end
     local target, exit = lease[L.target], lease[L.exit]
     if target ~= '' and call('HGET', BREAKERS, target) == BREAKER.half_open .. id then  -- it was the probe
       call('HSET', BREAKERS, lease[L.target], BREAKER.half_open)
@@ -91,7 +91,7 @@ local function rules()
     local record = call('HGET', LEASES, id)
     if not record then return nil end
     local lease = parse(record, call('ZSCORE', EXPIRIES, END.lease .. id) or '0')
-    if tonumber(lease[L.ends]) <= now then finish(ENTRY.expiry, id, lease) return nil end
+    if tonumber(lease[L.ends]) <= now then finish(JOURNAL_KINDS.expiry, id, lease) return nil end
     return lease[L.owner] == owner and lease or nil
   end
 
@@ -142,7 +142,7 @@ local function rules()
       local kind, id = due[i]:sub(1, 1), due[i]:sub(2)
       local record = kind == END.lease and call('HGET', LEASES, id)
       if record then
-        finish(ENTRY.expiry, id, parse(record, due[i + 1]))
+        finish(JOURNAL_KINDS.expiry, id, parse(record, due[i + 1]))
         ended = ended + 1
       else
         call('ZREM', EXPIRIES, due[i])

@@ -9,6 +9,6 @@ local ends = math.min(now + ARG.ttl_ms, lease[L.granted] + ARG.total_ms)
 if ends >= lease[L.ends] + 1000 then
   lease[L.ends] = ends
   call('ZADD', EXPIRIES, ends, END.lease .. id)
-  call('XADD', JOURNAL, '*', ENTRY.renewal, r.entry(id, lease))
+  call('XADD', JOURNAL, '*', JOURNAL_KINDS.renewal, r.entry(id, lease))
 end
 return r.shown(id, lease)

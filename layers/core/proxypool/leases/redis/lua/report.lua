@@ -94,12 +94,12 @@ for i = AT.lease_ids, #ARGV do
       lease[L.outcome] = outcome
       apply_outcome(id, lease)
     end
-    if ends then r.finish(ENTRY.release, id, lease, outcome ~= '')
+    if ends then r.finish(JOURNAL_KINDS.release, id, lease, outcome ~= '')
     else
-      call('XADD', JOURNAL, '*', ENTRY.outcome, r.entry(id, lease))
+      call('XADD', JOURNAL, '*', JOURNAL_KINDS.outcome, r.entry(id, lease))
       call('HSET', LEASES, id, table.concat(lease, '|', 1, 8))
     end
   end
 end
-for _, text in ipairs(reverted) do call('XADD', JOURNAL, '*', ENTRY.reverted, text) end
+for _, text in ipairs(reverted) do call('XADD', JOURNAL, '*', JOURNAL_KINDS.reverted, text) end
 return out

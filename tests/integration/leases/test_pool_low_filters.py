@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from proxypool.leases.filters import CONDITIONS
-from proxypool.leases.index import watched
-from proxypool.leases.index.watched import parse_watched
+from proxypool.leases.index import pool_low_filters
+from proxypool.leases.index.pool_low_filters import parse_pool_low_filters
 from proxypool.proxies.proxy import Anonymity, Kind, Protocol
 from proxypool.proxies.record import ProxyRecord
 
@@ -49,9 +49,9 @@ def records() -> tuple[ProxyRecord, ...]:
 def test_a_filter_counts_the_ready_proxies_that_fit_it(
     valkey_url: str, monkeypatch: pytest.MonkeyPatch, text: str, ready: int
 ) -> None:
-    monkeypatch.setattr(watched, "MEMBERS_PER_CALL", 2)
+    monkeypatch.setattr(pool_low_filters, "MEMBERS_PER_CALL", 2)
     pool = a_pool(valkey_url, *records())
-    (filter_,) = parse_watched(text)
+    (filter_,) = parse_pool_low_filters(text)
 
     assert filter_.ready(pool.cache, enough=20) == ready
 
@@ -62,9 +62,13 @@ def test_each_filter_of_a_lease_is_a_condition(valkey_url: str, example: Example
     pool = a_pool(valkey_url, a_record(1, **fitting()))
     name = next(name for name, row in CONDITIONS.items() if row.name == example.name)
 
-    assert [one.ready(pool.cache, enough=20) for one in parse_watched(f"{name}={as_text(example.wanted)}")] == [1]
+    assert [
+        one.ready(pool.cache, enough=20) for one in parse_pool_low_filters(f"{name}={as_text(example.wanted)}")
+    ] == [1]
     if example.other is not None:
-        assert [one.ready(pool.cache, enough=20) for one in parse_watched(f"{name}={as_text(example.other)}")] == [0]
+        assert [
+            one.ready(pool.cache, enough=20) for one in parse_pool_low_filters(f"{name}={as_text(example.other)}")
+        ] == [0]
 
 
 def as_text(value: Any) -> str:
@@ -74,6 +78,6 @@ def as_text(value: Any) -> str:
 
 def test_no_more_members_are_read_than_the_mark_needs(valkey_url: str) -> None:
     pool = a_pool(valkey_url, *records())
-    (filter_,) = parse_watched("https=true")
+    (filter_,) = parse_pool_low_filters("https=true")
 
     assert filter_.ready(pool.cache, enough=2) == 2

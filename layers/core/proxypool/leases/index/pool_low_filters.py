@@ -11,12 +11,12 @@ from proxypool.leases.redis.cache import Cache
 from proxypool.proxies.proxy import Anonymity
 
 MEMBERS_PER_CALL: Final = 500
-BETWEEN_FILTERS: Final = ";"
-BETWEEN_CONDITIONS: Final = ","
+FILTER_SEPARATOR: Final = ";"
+CONDITION_SEPARATOR: Final = ","
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class PoolLowFilter:
     """One filter; its conditions mean the same as in `POST /leases`. `name` is its text, as in events.
 
     `sets` are the ready sets with all candidates; each of them must meet all `needs`, too.
@@ -39,21 +39,21 @@ class Watched:
         return found
 
 
-def parse_watched(text: str) -> tuple[Watched, ...]:
+def parse_pool_low_filters(text: str) -> tuple[PoolLowFilter, ...]:
     """The filters of a setting, e.g. `country=us,https=true;kind=residential`. Raises ValueError with the reason."""
-    return tuple(_watched(part.strip()) for part in text.split(BETWEEN_FILTERS) if part.strip())
+    return tuple(_parse_filter(part.strip()) for part in text.split(FILTER_SEPARATOR) if part.strip())
 
 
-def _watched(text: str) -> Watched:
+def _parse_filter(text: str) -> PoolLowFilter:
     values: dict[str, Any] = {}
     conditions: list[Need] = []
-    for condition in text.split(BETWEEN_CONDITIONS):
+    for condition in text.split(CONDITION_SEPARATOR):
         name, _, value = (part.strip() for part in condition.partition("="))
         row = CONDITIONS.get(name)
         if row is None:
             raise ValueError(f"{name!r} is not a filter; known are {', '.join(CONDITIONS)}")
         if name in values:
-            raise ValueError(f"duplicate {name} in {text!r}; filters are separated by {BETWEEN_FILTERS!r}")
+            raise ValueError(f"duplicate {name} in {text!r}; filters are separated by {FILTER_SEPARATOR!r}")
         if not value:
             raise ValueError(f"{name} has no value in {text!r}")
         try:
@@ -63,7 +63,7 @@ def _watched(text: str) -> Watched:
         if row.key:
             conditions += row.needs(values[name])
     sets = ready_sets(values.get("protocol"), values.get("country"), values.get("anonymity", Anonymity.TRANSPARENT))
-    return Watched(name=text, sets=tuple(sets), needs=tuple(conditions))
+    return PoolLowFilter(name=text, sets=tuple(sets), needs=tuple(conditions))
 
 
 def _members(cache: Cache, key: str) -> Iterator[str]:

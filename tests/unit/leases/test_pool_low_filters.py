@@ -6,21 +6,21 @@ import re
 
 import pytest
 from proxypool.config.overrides import parse
-from proxypool.config.settings import ROWS, Settings
-from proxypool.leases.build import bridge_of, watched_of
+from proxypool.config.settings import SETTING_SPECS, Settings
+from proxypool.leases.build import build_bridge, pool_low_filters
 from proxypool.leases.filters import CONDITIONS
-from proxypool.leases.index.watched import parse_watched
+from proxypool.leases.index.pool_low_filters import parse_pool_low_filters
 
 
 def test_filters_are_separated_by_semicolons_and_conditions_by_commas() -> None:
-    found = parse_watched("country=us,https=true; kind=residential;")
+    found = parse_pool_low_filters("country=us,https=true; kind=residential;")
 
     assert [one.name for one in found] == ["country=us,https=true", "kind=residential"]
 
 
 def test_the_least_anonymity_takes_the_better_ones_too() -> None:
     """As `anonymity` of POST /leases."""
-    (found,) = parse_watched("protocol=http,anonymity=anonymous")
+    (found,) = parse_pool_low_filters("protocol=http,anonymity=anonymous")
 
     assert found.sets == ("r:http:*:1", "r:http:*:2")
 
@@ -41,7 +41,7 @@ def test_the_least_anonymity_takes_the_better_ones_too() -> None:
 )
 def test_a_filter_that_cannot_be_read_says_why(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
-        parse_watched(text)
+        parse_pool_low_filters(text)
 
 
 def test_filters_that_cannot_be_read_are_ignored_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,16 +51,16 @@ def test_filters_that_cannot_be_read_are_ignored_and_reported(capsys: pytest.Cap
         pool_low_filters=("country=us", "colour=blue"),
     )  # fmt: skip
 
-    bridge = bridge_of(known)
+    bridge = build_bridge(known)
 
-    assert bridge.watched == ()
+    assert bridge.pool_low_filters == ()
     assert "SettingsIgnored" in capsys.readouterr().out
 
 
 def test_filters_of_the_settings_have_colons_between_conditions() -> None:
     """A comma separates the pairs of the overrides."""
-    values, _ = parse("pool_low_filters=country=us:https=true+kind=residential", ROWS)
+    values, _ = parse("pool_low_filters=country=us:https=true+kind=residential", SETTING_SPECS)
 
-    found = watched_of(Settings(**values))  # type: ignore[arg-type]
+    found = pool_low_filters(Settings(**values))  # type: ignore[arg-type]
 
     assert [one.name for one in found] == ["country=us,https=true", "kind=residential"]
