@@ -88,7 +88,7 @@ def read(file: Path) -> SourceFile:
     return SourceFile(entries=entries, acknowledged=document.get("acknowledge") is True, judge=document.get("judge"))
 
 
-def from_location(location: str) -> Entry:
+def entry_from_location(location: str) -> Entry:
     """The entry of a URL or a file: a short file is sent as text, a large one uploaded. Raises SourceFileError for anything else."""
     if "://" in location:
         return Entry({"url": location})

@@ -74,7 +74,7 @@ class Metric(StrEnum):
     TASK_DURATION = "TaskDuration"
 
 
-UNITS: Final[dict[Metric, MetricUnit]] = {
+NON_COUNT_UNITS: Final[dict[Metric, MetricUnit]] = {
     Metric.TASK_DURATION: MetricUnit.Milliseconds,
     Metric.INDEX_LAG: MetricUnit.Milliseconds,
     Metric.JOURNAL_AGE: MetricUnit.Seconds,
@@ -113,12 +113,14 @@ for noisy in ("httpx", "httpcore", "botocore", "urllib3"):  # httpx logs every U
 
 def count(metric: Metric, value: float = 1) -> None:
     """Adds to a metric of this invocation; `flush` writes it at the end of the task."""
-    metrics.add_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value)
+    metrics.add_metric(name=metric, unit=NON_COUNT_UNITS.get(metric, MetricUnit.Count), value=value)
 
 
 def count_by(metric: Metric, value: float, dimension: str, name: str) -> None:
     """Writes a metric with one dimension from a closed set, e.g. reason=pool_empty; never an id, a URL or an owner."""
-    with single_metric(name=metric, unit=UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE) as one:
+    with single_metric(
+        name=metric, unit=NON_COUNT_UNITS.get(metric, MetricUnit.Count), value=value, namespace=NAMESPACE
+    ) as one:
         one.add_dimension(name=dimension, value=name)
 
 

@@ -14,19 +14,19 @@ CREDENTIALS = ProxyCredentials(username="u", password="p")
 
 def test_a_name_is_sent_unresolved() -> None:
     """Input 52: SOCKS4a and SOCKS5 carry it unresolved."""
-    assert socks.socks4_connect("a.example", 80, None) == b"\x04\x01\x00\x50\x00\x00\x00\x01\x00a.example\x00"
-    assert socks.socks5_connect("a.example", 443) == b"\x05\x01\x00\x03\x09a.example\x01\xbb"
+    assert socks.socks4_connect_request("a.example", 80, None) == b"\x04\x01\x00\x50\x00\x00\x00\x01\x00a.example\x00"
+    assert socks.socks5_connect_request("a.example", 443) == b"\x05\x01\x00\x03\x09a.example\x01\xbb"
 
 
 def test_an_address_is_sent_in_binary() -> None:
-    assert socks.socks4_connect("192.0.2.1", 80, CREDENTIALS) == b"\x04\x01\x00\x50\xc0\x00\x02\x01u\x00"
-    assert socks.socks5_connect("192.0.2.1", 80) == b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"
-    assert socks.socks5_connect("2001:db8::1", 80)[3:5] == b"\x04\x20"
+    assert socks.socks4_connect_request("192.0.2.1", 80, CREDENTIALS) == b"\x04\x01\x00\x50\xc0\x00\x02\x01u\x00"
+    assert socks.socks5_connect_request("192.0.2.1", 80) == b"\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50"
+    assert socks.socks5_connect_request("2001:db8::1", 80)[3:5] == b"\x04\x20"
 
 
 def test_socks4_does_not_support_ipv6() -> None:
     with pytest.raises(TransportError, match="unsupported"):
-        socks.socks4_connect("2001:db8::1", 80, None)
+        socks.socks4_connect_request("2001:db8::1", 80, None)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_method_that_was_not_offered_is_a_fault(
 def test_socks5_names_and_passwords_have_at_most_255_bytes(text: str) -> None:
     """Input 16: counted in bytes, without control characters."""
     with pytest.raises(TransportError, match="credentials_refused"):
-        socks.socks5_auth(ProxyCredentials(username="u", password=text))
+        socks.socks5_auth_request(ProxyCredentials(username="u", password=text))
 
 
 @given(raw=st.binary(max_size=40), size=st.integers(1, 40))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proxypool.config.settings import SETTING_SPECS
 from proxypool.proxies.proxy import Status
-from proxypool.sources.scrape.caps import Caps, apply_host_caps, largest_network
+from proxypool.sources.scrape.caps import Caps, apply_host_and_network_caps, largest_network
 from proxypool.sources.scrape.digest import Digest, Mark, network_prefix, unpack
 
 from tests.support.builders import NOW, a_proxy, a_record
@@ -95,11 +95,11 @@ def test_new_proxies_per_host_and_network_are_capped() -> None:
     neighbours = [a_proxy(number) for number in range(2, 60)]
     caps = Caps(per_host=10, per_network=30)
 
-    passed, held_back = apply_host_caps([*ports, *neighbours], Digest(), caps)
+    passed, held_back = apply_host_and_network_caps([*ports, *neighbours], Digest(), caps)
 
     assert passed == [*ports[:10], *neighbours[:20]]
     assert held_back == {"per_host": 90, "per_network": 38}
-    assert apply_host_caps(ports, Digest(), None) == (ports, {})
+    assert apply_host_and_network_caps(ports, Digest(), None) == (ports, {})
 
 
 def test_changing_ports_with_every_scrape_does_not_evade_the_cap() -> None:
@@ -107,7 +107,9 @@ def test_changing_ports_with_every_scrape_does_not_evade_the_cap() -> None:
     digest = Digest()
     digest.add([replace(a_record(1), proxy=a_proxy(1, port=port)) for port in range(1000, 1010)], NOW)
 
-    passed, held_back = apply_host_caps([a_proxy(1, port=port) for port in range(1005, 1020)], digest, Caps(10, 30))
+    passed, held_back = apply_host_and_network_caps(
+        [a_proxy(1, port=port) for port in range(1005, 1020)], digest, Caps(10, 30)
+    )
 
     assert [proxy.port for proxy in passed] == list(range(1005, 1010))
     assert held_back == {"per_host": 10}

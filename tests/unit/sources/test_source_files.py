@@ -181,11 +181,11 @@ def test_a_short_file_is_sent_and_a_long_one_uploaded(tmp_path: Path) -> None:
     short.write_text("8.8.8.8:80\n")
     long.write_text("8.8.8.8:80\n" * 5_000)
 
-    assert source_files.from_location(str(short)) == Entry({"inline": "8.8.8.8:80\n"})
-    entry = source_files.from_location(str(long))
+    assert source_files.entry_from_location(str(short)) == Entry({"inline": "8.8.8.8:80\n"})
+    entry = source_files.entry_from_location(str(long))
     assert entry.upload == long
     assert entry.body["s3"] == f"uploads/{entry.body['id']}"
-    assert source_files.from_location("https://a.example/") == Entry({"url": "https://a.example/"})
+    assert source_files.entry_from_location("https://a.example/") == Entry({"url": "https://a.example/"})
 
 
 @pytest.mark.parametrize("text", ["[[source", "x = 1", "source = []"])
@@ -196,7 +196,7 @@ def test_an_invalid_file_is_an_error_with_its_name(tmp_path: Path, text: str) ->
     with pytest.raises(SourceFileError, match=r"s\.toml"):
         source_files.read(file)
     with pytest.raises(SourceFileError, match="neither"):
-        source_files.from_location(str(tmp_path / "nothing"))
+        source_files.entry_from_location(str(tmp_path / "nothing"))
 
 
 def test_a_trend_is_a_line_of_blocks() -> None:

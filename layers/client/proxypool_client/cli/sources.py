@@ -24,7 +24,7 @@ def add(
 ) -> None:  # fmt: skip
     """Add a source; it is scraped within half an hour, or at once by `sources scrape`."""
     with client_errors(as_json):
-        entry = source_files.from_location(location)
+        entry = source_files.entry_from_location(location)
     entry.body.update(name=name, parser=parser)
     with connected(url, as_json) as api:
         (sent,) = source_files.send([entry], api.request, scrape=False)

@@ -12,7 +12,7 @@ from proxypool.leases.sessions.store import Sessions
 
 if TYPE_CHECKING:
     from proxypool.leases.expire import Bridge
-    from proxypool.leases.index.pool_low_filters import PoolLowFilter
+    from proxypool.leases.index.pool_low_filters import WatchedFilter
 
 
 def build_cache(settings: Settings) -> Cache:
@@ -38,7 +38,7 @@ def build_sessions(settings: Settings) -> Sessions:
     return Sessions(build_cache(settings), settings.session_idle_seconds, settings.session_life_seconds)
 
 
-def pool_low_filters(settings: Settings) -> tuple[PoolLowFilter, ...]:
+def pool_low_filters(settings: Settings) -> tuple[WatchedFilter, ...]:
     """The filters of proxy.pool_low. Raises ValueError with the reason where they cannot be read."""
     from proxypool.leases.index.pool_low_filters import CONDITION_SEPARATOR, FILTER_SEPARATOR, parse_pool_low_filters
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from proxypool import clock
 from proxypool.aws.state import EPOCH, GAUGES, REBUILD, REBUILD_WANTED, SETTINGS, StateTable
 from proxypool.leases import filters, operator_settings
-from proxypool.leases.index.pool_low_filters import PoolLowFilter
+from proxypool.leases.index.pool_low_filters import WatchedFilter
 from proxypool.leases.index.ready import Index
 from proxypool.leases.ledger import journal
 from proxypool.leases.ledger.journal import EntryKind, JournalEntry
@@ -47,7 +47,7 @@ class Bridge:
     state: StateTable
     strict: bool  # after a loss of the cache the pool stays closed until no lost lease can be live
     max_lease_seconds: int
-    pool_low_filters: tuple[PoolLowFilter, ...] = ()  # filters whose ready proxies are counted for pool_low
+    pool_low_filters: tuple[WatchedFilter, ...] = ()  # filters whose ready proxies are counted for pool_low
     low_mark: int = 0  # counting stops at this number
 
     def run(self, run_id: str, *, until: float) -> dict[str, int]:

@@ -22,7 +22,7 @@ _NO_ACCEPTABLE_METHOD: Final = 0xFF
 _ADDRESS_BYTES: Final = {1: 4, 4: 16}  # IPv4, IPv6; 3 is a name with a length prefix
 
 
-def socks4_connect(host: str, port: int, credentials: ProxyCredentials | None) -> bytes:
+def socks4_connect_request(host: str, port: int, credentials: ProxyCredentials | None) -> bytes:
     """SOCKS4 for an IPv4 address, SOCKS4a for a name; raises TransportError(UNSUPPORTED) for IPv6."""
     user = credentials.encode()[0] if credentials else b""
     if ":" in host:
@@ -57,7 +57,7 @@ def parse_socks5_method(reply: bytes, credentials: ProxyCredentials | None) -> i
     return reply[1]
 
 
-def socks5_auth(credentials: ProxyCredentials) -> bytes:
+def socks5_auth_request(credentials: ProxyCredentials) -> bytes:
     """Username/password request (RFC 1929); raises TransportError if the credentials cannot be sent."""
     username, password = credentials.encode()
     return b"\x01" + bytes((len(username),)) + username + bytes((len(password),)) + password
@@ -71,7 +71,7 @@ def check_socks5_auth(reply: bytes) -> None:
         raise TransportError(Fault.CREDENTIALS)
 
 
-def socks5_connect(host: str, port: int) -> bytes:
+def socks5_connect_request(host: str, port: int) -> bytes:
     """CONNECT request to an address or an unresolved name."""
     if not is_address(host):
         name = host.encode("ascii")
@@ -97,7 +97,7 @@ def read_exactly(size: int) -> Reader:
 
 
 def read_socks5_reply(buffer: bytearray, eof: bool) -> bytes | None:
-    """Reader of the reply to `socks5_connect` (variable length); raises TransportError for a refusal."""
+    """Reader of the reply to `socks5_connect_request` (variable length); raises TransportError for a refusal."""
     if len(buffer) >= 2:
         if buffer[0] != 5:
             raise TransportError(Fault.PROTOCOL)

@@ -109,7 +109,7 @@ async def start_proxy_tls(connection: Connection, hop: ProxyHop) -> None:
 async def open_tunnel(connection: Connection, hop: ProxyHop, host: str, port: int) -> None:
     """Requests a tunnel to the host (its name is sent unresolved); all further bytes go to the target."""
     if hop.protocol == "socks4":
-        connection.send(socks.socks4_connect(host, port, hop.credentials))
+        connection.send(socks.socks4_connect_request(host, port, hop.credentials))
         socks.check_socks4_reply(await connection.read(socks.read_exactly(8)))
     elif hop.protocol == "socks5":
         await _open_socks5_tunnel(connection, host, port, hop.credentials)
@@ -127,9 +127,9 @@ async def _open_socks5_tunnel(
     connection.send(socks.socks5_greeting(credentials))
     method = socks.parse_socks5_method(await connection.read(socks.read_exactly(2)), credentials)
     if method == socks.AUTH_PASSWORD and credentials:
-        connection.send(socks.socks5_auth(credentials))
+        connection.send(socks.socks5_auth_request(credentials))
         socks.check_socks5_auth(await connection.read(socks.read_exactly(2)))
-    connection.send(socks.socks5_connect(host, port))
+    connection.send(socks.socks5_connect_request(host, port))
     await connection.read(socks.read_socks5_reply)
 
 

@@ -17,7 +17,7 @@ FAR_FEWER: Final = 0.25  # of the usual rows
 MOSTLY_NEW: Final = 0.8  # of the list's rows
 ONE_NETWORK: Final = 0.3  # of the list's rows
 ANOMALIES_TO_QUARANTINE: Final = 3
-BASELINE_WEIGHT: Final = 0.3  # the weight of the newest list
+NEWEST_LIST_WEIGHT: Final = 0.3  # the weight of the newest list
 FIRST_BACKOFF: Final = timedelta(hours=1)
 MAX_BACKOFF: Final = timedelta(hours=24)
 
@@ -72,7 +72,7 @@ def suspicion(sample: Sample, *, baseline_rows: int, successes: int) -> Suspicio
 
 def updated_baseline(baseline_rows: int, successes: int, valid: int) -> int:
     """The baseline after a good list of `valid` rows."""
-    return valid if not successes else round(baseline_rows + BASELINE_WEIGHT * (valid - baseline_rows))
+    return valid if not successes else round(baseline_rows + NEWEST_LIST_WEIGHT * (valid - baseline_rows))
 
 
 def backoff(empty_streak: int) -> timedelta:

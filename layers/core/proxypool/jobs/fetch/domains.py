@@ -11,7 +11,7 @@ from proxypool.aws.state import StateTable
 from proxypool.errors import Invalid
 from proxypool.http.web import Field, read_fields
 
-DOMAINS_KEY: Final = "domains"  # one row: thousands of domains fit into its 400 KB
+DOMAIN_LIMITS_STATE_KEY: Final = "domains"  # one row: thousands of domains fit into its 400 KB
 CACHE_SECONDS: Final = 30.0
 DOMAIN_NAME: Final = r"[a-z0-9.:_-]{1,253}"
 
@@ -89,10 +89,10 @@ class Domains:
         return domains
 
     def _stored(self) -> dict[str, Any]:
-        return dict(self.state.get(DOMAINS_KEY) or {})
+        return dict(self.state.get(DOMAIN_LIMITS_STATE_KEY) or {})
 
     def _store(self, value: dict[str, Any]) -> None:
-        self.state.put(DOMAINS_KEY, value)
+        self.state.put(DOMAIN_LIMITS_STATE_KEY, value)
         self._cache = (-CACHE_SECONDS, {})
 
 

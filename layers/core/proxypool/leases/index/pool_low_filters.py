@@ -16,7 +16,7 @@ CONDITION_SEPARATOR: Final = ","
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLowFilter:
+class WatchedFilter:
     """One filter; its conditions mean the same as in `POST /leases`. `name` is its text, as in events.
 
     `sets` are the ready sets with all candidates; each of them must meet all `needs`, too.
@@ -39,12 +39,12 @@ class PoolLowFilter:
         return found
 
 
-def parse_pool_low_filters(text: str) -> tuple[PoolLowFilter, ...]:
+def parse_pool_low_filters(text: str) -> tuple[WatchedFilter, ...]:
     """The filters of a setting, e.g. `country=us,https=true;kind=residential`. Raises ValueError with the reason."""
     return tuple(_parse_filter(part.strip()) for part in text.split(FILTER_SEPARATOR) if part.strip())
 
 
-def _parse_filter(text: str) -> PoolLowFilter:
+def _parse_filter(text: str) -> WatchedFilter:
     values: dict[str, Any] = {}
     conditions: list[Need] = []
     for condition in text.split(CONDITION_SEPARATOR):
@@ -63,7 +63,7 @@ def _parse_filter(text: str) -> PoolLowFilter:
         if row.key:
             conditions += row.needs(values[name])
     sets = ready_sets(values.get("protocol"), values.get("country"), values.get("anonymity", Anonymity.TRANSPARENT))
-    return PoolLowFilter(name=text, sets=tuple(sets), needs=tuple(conditions))
+    return WatchedFilter(name=text, sets=tuple(sets), needs=tuple(conditions))
 
 
 def _members(cache: Cache, key: str) -> Iterator[str]:

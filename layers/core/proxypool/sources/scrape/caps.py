@@ -30,7 +30,9 @@ class Caps:
     per_network: int
 
 
-def apply_host_caps(proxies: Sequence[Proxy], digest: Digest, caps: Caps | None) -> tuple[list[Proxy], Counter[str]]:
+def apply_host_and_network_caps(
+    proxies: Sequence[Proxy], digest: Digest, caps: Caps | None
+) -> tuple[list[Proxy], Counter[str]]:
     """Returns the proxies within the caps, in order, and the number over each cap. Proxies in the digest always pass.
 
     The digest counts towards the caps, so that changing ports with every scrape does not evade them. None: no caps.

@@ -147,7 +147,7 @@ class Scraper:
         """Upserts slices from `offset` on until a limit is reached; enqueues the checks of each slice at once."""
         config = self.settings
         bounds = caps.Caps(config.source_max_per_host, config.source_max_per_network) if source.is_judged else None
-        allowed, held_back = caps.apply_host_caps(proxies, digest, bounds)
+        allowed, held_back = caps.apply_host_and_network_caps(proxies, digest, bounds)
         out = _StoreResult(held_back=held_back if not offset else Counter())
         allowed_ids = {proxy.id for proxy in allowed} if held_back else None
         remaining_today = config.source_max_new_per_day - report.new_today(source, now)
