@@ -65,7 +65,7 @@ def test_an_unreachable_package_index_is_an_error_of_one_line(copy: Path) -> Non
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert done.returncode != 0
     assert "about 300 MB" in done.stdout  # printed before the download
-    assert [line.split(":")[0] for line in lines] == ["The packages were not installed"]
+    assert [line.split(":")[0] for line in lines] == ["The packages could not be installed"]
     assert not (copy / ".venv" / ".done").exists()
 
 
