@@ -16,9 +16,7 @@ from proxypool.proxies.table import ProxyTable
 
 MAX_SCANNED: Final = 2_000  # rows read for one page: two megabytes
 ROWS_PER_READ: Final = 500
-TAG: Final = TAG_PATTERN
 HOST_PATTERN: Final = r"[a-z0-9.:-]{1,253}"
-PROXY_ID_PATTERN: Final = ID_PATTERN
 
 LIST_PROXIES_QUERY: Final = {
     "status": Field(kind=str, choices=tuple(Status)),
@@ -26,11 +24,11 @@ LIST_PROXIES_QUERY: Final = {
     "country": Field(kind=str, pattern="[a-z]{2}", description="Of the exit: ISO 3166 alpha-2, lower case"),
     "anonymity": Field(kind=str, choices=tuple(Anonymity), description="Exactly this one"),
     "kind": Field(kind=str, choices=tuple(Kind)),
-    "source": Field(kind=str, pattern=TAG),
-    "tag": Field(kind=str, pattern=TAG),
+    "source": Field(kind=str, pattern=TAG_PATTERN),
+    "tag": Field(kind=str, pattern=TAG_PATTERN),
     "target": Field(kind=str, pattern=HOST_PATTERN, description="Only those that this host of the target rules serves"),
     "limit": Field(kind=int, default=100, minimum=1, maximum=1_000, description="Most proxies of one page"),
-    "next": Field(kind=str, pattern=PROXY_ID_PATTERN, description="Page token (`next`) of the previous page"),
+    "next": Field(kind=str, pattern=ID_PATTERN, description="Page token (`next`) of the previous page"),
 }
 
 

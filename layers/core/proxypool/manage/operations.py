@@ -26,10 +26,11 @@ from proxypool.http.operation import (
 )
 from proxypool.http.web import schema_of
 from proxypool.manage import document
-from proxypool.manage.listing import LIST_PROXIES_QUERY, PROXY_ID_PATTERN, proxy_schema
+from proxypool.manage.listing import LIST_PROXIES_QUERY, proxy_schema
 from proxypool.manage.service import PROXIES_FIELDS, PROXY_FIELDS, SETTINGS_FIELDS, Manager
 from proxypool.manage.stats import TASKS
 from proxypool.proxies.census import COUNTED_STATUSES
+from proxypool.proxies.proxy import ID_PATTERN
 
 _EXPLAIN: Final = object_(
     score=FRACTION, reliability=FRACTION, speed=FRACTION, stability=FRACTION, leasable=BOOLEAN,
@@ -113,22 +114,22 @@ OPERATIONS: Final[tuple[Operation[Manager], ...]] = (
     ),
     Operation(
         route="GET /proxies/{id}", name="explainProxy", summary="One proxy: its score, and why it is or is not leased",
-        right=Right.USER, id_pattern=PROXY_ID_PATTERN,
+        right=Right.USER, id_pattern=ID_PATTERN,
         call=lambda request: request.service.proxy(request.id), answers={200: ref("ExplainedProxy")},
     ),
     Operation(
         route="PATCH /proxies/{id}", name="changeProxy", summary="Update a proxy", right=Right.OPERATOR,
-        call=lambda request: request.service.change_proxy(request.id, request.body), body=PROXY_FIELDS, id_pattern=PROXY_ID_PATTERN,
+        call=lambda request: request.service.change_proxy(request.id, request.body), body=PROXY_FIELDS, id_pattern=ID_PATTERN,
         answers={200: ref("ExplainedProxy")},
     ),
     Operation(
         route="DELETE /proxies/{id}", name="removeProxy", summary="Remove a proxy; no list adds it again",
-        right=Right.OPERATOR, id_pattern=PROXY_ID_PATTERN,
+        right=Right.OPERATOR, id_pattern=ID_PATTERN,
         call=lambda request: request.service.remove_proxy(request.id), answers={204: None},
     ),
     Operation(
         route="POST /proxies/{id}/restore", name="restoreProxy", summary="Restore a removed proxy; it is checked at once",
-        right=Right.OPERATOR, id_pattern=PROXY_ID_PATTERN, body={}, is_body_required=False,
+        right=Right.OPERATOR, id_pattern=ID_PATTERN, body={}, is_body_required=False,
         call=lambda request: request.service.restore_proxy(request.id), answers={200: ref("Proxy")},
     ),
     Operation(

@@ -17,9 +17,9 @@ from proxypool.errors import Invalid, NotFound, VersionConflict
 from proxypool.http.fields import to_json
 from proxypool.http.web import Field
 from proxypool.leases.operator_settings import RATE_PATTERN
-from proxypool.manage.listing import TAG, proxies_page, proxy_json
+from proxypool.manage.listing import proxies_page, proxy_json
 from proxypool.manage.stats import pool_stats
-from proxypool.proxies.proxy import Kind, Protocol
+from proxypool.proxies.proxy import TAG_PATTERN, Kind, Protocol
 from proxypool.proxies.record import MAX_SLOTS, ProxyRecord
 from proxypool.proxies.table import ProxyTable
 from proxypool.sources.api import changes_from_request, from_values, presign_upload
@@ -73,10 +73,10 @@ PROXIES_FIELDS: Final = {
     "lines": Field(kind=str, required=True, description="Proxies, one per line, in any format of a source list"),
     "protocol": Field(kind=str, default=Protocol.HTTP.value, choices=tuple(Protocol)),
     "kind": Field(kind=str, default=Kind.UNKNOWN.value, choices=tuple(Kind)),
-    "tags": Field(kind=list, default=(), pattern=TAG, max_items=10),
+    "tags": Field(kind=list, default=(), pattern=TAG_PATTERN, max_items=10),
 }
 PROXY_FIELDS: Final = {
-    "tags": Field(kind=list, pattern=TAG, max_items=10),
+    "tags": Field(kind=list, pattern=TAG_PATTERN, max_items=10),
     "kind": Field(kind=str, choices=tuple(Kind)),
     "slots": Field(
         kind=int,
